@@ -22,5 +22,6 @@ foreach(source IN LISTS e2e_sources)
     endif()
   endif()
   set_tests_properties(e2e.${name} PROPERTIES LABELS e2e TIMEOUT ${timeout} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
+                       FAIL_REGULAR_EXPRESSION "${sanitizer_word}"
                        ENVIRONMENT "${sanitizer_env};WEIR_BIN=${CMAKE_BINARY_DIR}/bin/weir;${slow}")
 endforeach()

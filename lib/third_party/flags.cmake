@@ -8,9 +8,12 @@ set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
 
+# The same tree built elsewhere gives the same bytes.
+set(weir_reproducible "-ffile-prefix-map=${CMAKE_SOURCE_DIR}=." "-ffile-prefix-map=${CMAKE_BINARY_DIR}=build")
+
 add_library(weir_flags_base INTERFACE)
-target_compile_options(weir_flags_base INTERFACE ${weir_optimize} ${weir_sanitize} -fstack-protector-strong
-                       "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" -fno-strict-aliasing)
+target_compile_options(weir_flags_base INTERFACE ${weir_optimize} ${weir_sanitize} ${weir_reproducible}
+                       -fstack-protector-strong -fno-strict-aliasing)
 target_compile_definitions(weir_flags_base INTERFACE _GNU_SOURCE)
 # Symbols of static libraries stay inside: Criterion loads OpenSSL, which must not bind to BoringSSL.
 target_link_options(weir_flags_base INTERFACE ${weir_sanitize} -Wl,-z,relro,-z,now,-z,noexecstack
@@ -38,7 +41,7 @@ if(weir_lto AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
   set(CMAKE_AR "${CMAKE_C_COMPILER_AR}")
   set(CMAKE_RANLIB "${CMAKE_C_COMPILER_RANLIB}")
   set(weir_lto_compile -flto=auto -ffat-lto-objects)
-  set(weir_lto_link -flto=auto ${weir_optimize})
+  set(weir_lto_link -flto=auto ${weir_optimize} ${weir_reproducible})
 else()
   set(weir_lto_compile)
   set(weir_lto_link)
