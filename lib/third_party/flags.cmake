@@ -1,9 +1,6 @@
 # Compiler and linker flags, in the interface target weir_flags that everything of ours links.
 # Third-party C code (third_party_llhttp) takes weir_flags_base: the same code generation, no warnings.
 include(CheckCCompilerFlag)
-include(CheckPIESupported)
-check_pie_supported(LANGUAGES C)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -13,10 +10,10 @@ set(weir_reproducible "-ffile-prefix-map=${CMAKE_SOURCE_DIR}=." "-ffile-prefix-m
 
 add_library(weir_flags_base INTERFACE)
 target_compile_options(weir_flags_base INTERFACE ${weir_optimize} ${weir_sanitize} ${weir_reproducible}
-                       -fstack-protector-strong -fno-strict-aliasing)
+                       -fPIE -fstack-protector-strong -fno-strict-aliasing)
 target_compile_definitions(weir_flags_base INTERFACE _GNU_SOURCE)
 # Symbols of static libraries stay inside: Criterion loads OpenSSL, which must not bind to BoringSSL.
-target_link_options(weir_flags_base INTERFACE ${weir_sanitize} -Wl,-z,relro,-z,now,-z,noexecstack
+target_link_options(weir_flags_base INTERFACE ${weir_sanitize} -pie -Wl,-z,relro,-z,now,-z,noexecstack
                     -Wl,--exclude-libs,ALL)
 if(weir_hardened)
   target_compile_options(weir_flags_base INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
