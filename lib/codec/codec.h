@@ -1,0 +1,92 @@
+/* What all four codecs have in common, as seen from above: the server side faces clients, the client side faces
+ * upstreams. A codec owns the wire format of one connection and nothing else: no policy, no routing, no pool. */
+#ifndef WR_CODEC_CODEC_H
+#define WR_CODEC_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "http/exchange.h"
+#include "transport/transport.h"
+
+/* ---- towards clients ---- */
+
+struct wr_server_codec_options {
+    size_t head_limit;        /* bytes of request line and fields: 431 */
+    size_t uri_limit;         /* bytes of the request target: 414 */
+    unsigned fields_limit;    /* number of fields: 431 */
+    size_t chunk_overhead;    /* bytes of chunk extensions and other framing a body: 400 (behaviour row 7) */
+    size_t discard_limit;     /* request content read and thrown away to keep a connection after an early answer */
+    uint64_t max_requests;    /* on one connection, then it is closed; UINT64_MAX = no limit */
+    bool underscores;         /* field names with underscore are passed on instead of dropped (row 59) */
+};
+
+struct wr_server_codec;
+
+/* The codec calls its connection (downstream). */
+struct wr_server_codec_events {
+    /* A new exchange with a complete request head, or with `refused` set. Called from the codec; the callee hands it to
+     * the proxy. The codec stays its owner. */
+    void (*exchange)(void *owner, struct wr_exchange *exchange);
+    /* The first byte of a head has come / no request is in flight any more. The owner keeps the deadline of the phase. */
+    void (*head_begun)(void *owner);
+    void (*head_complete)(void *owner);
+    void (*idle)(void *owner);
+    /* The codec is done with the connection. HOW WR_OK: all said is written, the FIN has been asked for with
+     * wr_transport_end() and the owner lingers and closes. Else the transport is broken or must be reset: WHY. After this
+     * the owner closes codec and transport. */
+    void (*done)(void *owner, enum wr_err why);
+};
+
+/* The table each server codec fills in. */
+struct wr_server_codec_ops {
+    const char *name; /* "HTTP/1.1" */
+    /* The deadline of the phase has passed: IDLE closes silently, in a head 408. */
+    void (*timed_out)(struct wr_server_codec *codec, enum wr_err why);
+    /* No new requests: idle ones end now, others after their response (`Connection: close`, GOAWAY). */
+    void (*drain)(struct wr_server_codec *codec);
+    /* Gives up exchanges in flight with WHY. Can be called twice; memory returns at the end of the turn. */
+    void (*close)(struct wr_server_codec *codec, enum wr_err why);
+};
+
+struct wr_server_codec {
+    const struct wr_server_codec_ops *ops;
+};
+
+/* ---- towards upstreams ---- */
+
+struct wr_client_codec_options {
+    size_t head_limit;     /* bytes of status line and fields: 502 */
+    unsigned fields_limit; /* number of fields */
+    size_t chunk_overhead; /* as above, for responses */
+};
+
+struct wr_client_codec;
+
+/* The codec calls its connection (upstream). */
+struct wr_client_codec_events {
+    /* An exchange it carried is over and another may be opened; REUSABLE false: the connection must be closed. */
+    void (*stream_closed)(void *owner, bool reusable);
+    /* While no exchange is open: bytes came unasked (behaviour row 23), the peer ended, or the transport broke. */
+    void (*broken)(void *owner, enum wr_err why);
+};
+
+struct wr_client_codec_ops {
+    const char *name;
+    /* Attaches to EXCHANGE as sink of its request and source of its response, and lets go of both by itself. Failures reach
+     * the response message (wr_message_abort()), after exchange->request_unsent was set. Taking the exchange away: stop the
+     * response (wr_message_stop()) and abort the request, or rewind it. */
+    void (*open)(struct wr_client_codec *codec, struct wr_exchange *exchange);
+    /* How many more exchanges can be opened now. */
+    unsigned (*capacity)(const struct wr_client_codec *codec);
+    /* What is in flight is given up with WHY. Can be called twice; memory returns at the end of the turn. */
+    void (*close)(struct wr_client_codec *codec, enum wr_err why);
+};
+
+struct wr_client_codec {
+    const struct wr_client_codec_ops *ops;
+};
+
+#endif

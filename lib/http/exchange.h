@@ -1,0 +1,123 @@
+/* A request and its response: two messages, an arena, one deadline, statistics.
+ *
+ * Owner: the server codec that opened it. The codec calls wr_exchange_finish() once, when the response is written (or
+ * given up) and the request is received (or given up); that lets go of whoever is still attached, writes metrics and access
+ * log, and releases the memory at the end of the loop turn. */
+#ifndef WR_HTTP_EXCHANGE_H
+#define WR_HTTP_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "http/head.h"
+#include "http/message.h"
+#include "io/loop.h"
+#include "io/socket.h"
+#include "observe/access_log.h"
+#include "observe/metrics.h"
+
+/* Facts of the client connection an exchange came over; owned by downstream, outlives its exchanges. */
+struct wr_client_info {
+    struct wr_str listener;
+    struct wr_address address; /* of the peer */
+    char address_text[WR_ADDRESS_TEXT];
+    struct wr_str address_slice; /* address_text, host and port */
+    struct wr_str host_slice;    /* the host alone */
+    const char *tls_version;     /* "" for plain */
+    bool tls;
+};
+
+/* What exchanges of one worker and listener share; outlives them. */
+struct wr_exchange_host {
+    struct wr_loop *loop;
+    struct wr_chunk_pool *chunks;
+    struct wr_access_log *access_log; /* or NULL */
+    struct wr_worker_metrics *worker_metrics;
+    struct wr_listener_metrics *metrics;
+    size_t content_limit;      /* bytes of content held a message */
+    uint64_t inactivity_timeout; /* microseconds without progress in either direction */
+    uint64_t request_timeout;    /* microseconds from complete head to end */
+};
+
+struct wr_exchange;
+
+/* Whoever answers exchanges (the proxy): set by its start function. */
+struct wr_exchange_handler {
+    /* The exchange's deadline has come: WHY is REQUEST_CONTENT_TIMEOUT, RESPONSE_TIMEOUT, CLIENT_READ_TIMEOUT,
+     * RESPONSE_CONTENT_TIMEOUT or REQUEST_TIMEOUT. The handler answers locally or aborts the response. */
+    void (*expired)(void *handler, enum wr_err why);
+    /* The exchange is over; the handler lets go of everything of its own. Memory from the arena is still there. */
+    void (*finished)(void *handler);
+};
+
+enum wr_exchange_phase {
+    WR_PHASE_REQUEST,  /* request content still comes, no response head yet */
+    WR_PHASE_WAITING,  /* request sent whole, waiting for the response head */
+    WR_PHASE_RESPONSE, /* response content */
+};
+
+struct wr_exchange {
+    struct wr_message request;
+    struct wr_message response;
+    struct wr_arena arena;
+    struct wr_exchange_host *host;
+    const struct wr_client_info *client;
+    const struct wr_exchange_handler *handler_ops;
+    void *handler;
+    void *snapshot; /* kept alive by the owner of `host`; opaque here */
+
+    /* Set by the server codec when the request cannot be served (400, 408, 431, ...): the handler then answers with that
+     * error and nothing goes upstream. The head may be incomplete. */
+    enum wr_err refused;
+    bool client_keeps; /* the client codec may keep the connection: false closes after the response */
+
+    struct wr_deadline deadline;
+    uint64_t last_progress;
+    uint64_t response_timeout; /* of the cluster; WR_NEVER */
+    uint64_t waiting_since;    /* request handed over whole; WR_NEVER */
+
+    /* timings, microseconds of the loop's clock; WR_NEVER = did not happen */
+    uint64_t began;           /* first byte of the head */
+    uint64_t head_complete;
+    uint64_t attempt_started; /* last asked for an upstream stream */
+    uint64_t attempt_attached;
+    uint64_t response_head;
+
+    /* for the access log; slices live in the arena or in the snapshot */
+    struct wr_str protocol;
+    struct wr_str route;
+    struct wr_str cluster;
+    struct wr_str endpoint;
+    struct wr_str request_id;
+    struct wr_str forwarded_for;
+    bool upstream_reused;
+    /* Set by the client codec before it aborts the response: the upstream surely has not processed the request (not one byte
+     * was written; REFUSED_STREAM; above GOAWAY's last id), so sending it again is safe whatever the method. */
+    bool request_unsent;
+    unsigned attempts;
+    enum wr_err ended; /* how it ended, WR_OK so far */
+    bool finished;
+
+    struct wr_garbage garbage;
+};
+
+/* A new exchange; the deadline runs from now on. Never NULL. */
+struct wr_exchange *wr_exchange_open(struct wr_exchange_host *host,
+                                     const struct wr_client_info *client);
+
+void wr_exchange_set_handler(struct wr_exchange *exchange, const struct wr_exchange_handler *ops,
+                             void *handler);
+
+/* Puts the deadline where phase and timeouts want it; call after a phase has changed. Progress itself needs no call. */
+void wr_exchange_rearm(struct wr_exchange *exchange);
+enum wr_exchange_phase wr_exchange_phase(const struct wr_exchange *exchange);
+
+/* Notes how it went wrong; the first word stands. */
+void wr_exchange_blame(struct wr_exchange *exchange, enum wr_err why);
+
+/* Once, by the owner. WHY: WR_OK when both messages are whole on the wire, else what broke the client side. */
+void wr_exchange_finish(struct wr_exchange *exchange, enum wr_err why);
+
+#endif

@@ -1,0 +1,28 @@
+/* A listening socket on a loop. Accepts in bounded batches a turn, survives a lack of descriptors without spinning: it
+ * pauses for 100 ms, keeps one spare descriptor to refuse with meanwhile, logs at most once a second, recovers alone. */
+#ifndef WR_IO_LISTENER_H
+#define WR_IO_LISTENER_H
+
+#include <stdbool.h>
+
+#include "io/loop.h"
+#include "io/socket.h"
+
+struct wr_listener;
+
+struct wr_listener_events {
+    /* FD is a new non-blocking socket, the callee's to close. */
+    void (*accepted)(void *owner, int fd, const struct wr_address *peer);
+    /* A connection was taken and reset because descriptors ran out (paused = false), or accepting paused (true). */
+    void (*starved)(void *owner, bool paused);
+};
+
+/* Takes over the listening FD (closed by wr_listener_close()). BATCH: accepts a turn at most. Owner: the caller. */
+WR_MUST_USE enum wr_err wr_listener_new(struct wr_loop *loop, int fd, unsigned batch,
+                                        const struct wr_listener_events *events, void *owner,
+                                        struct wr_listener **out);
+int wr_listener_fd(const struct wr_listener *listener);
+/* Stops accepting at once and closes the socket; can be called from its own callbacks. NULL is fine. */
+void wr_listener_close(struct wr_listener *listener);
+
+#endif

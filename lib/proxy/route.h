@@ -1,0 +1,40 @@
+/* Routes: which cluster or which fixed answer a request gets, by host and path prefix. Order as written; the first match
+ * wins. Immutable, shared by all workers. */
+#ifndef WR_PROXY_ROUTE_H
+#define WR_PROXY_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "http/head.h"
+
+enum wr_route_action { WR_ROUTE_CLUSTER, WR_ROUTE_RESPOND };
+
+struct wr_respond_options {
+    uint16_t status;
+    struct wr_str content_type; /* "" = text/plain; charset=utf-8 when there is a body */
+    struct wr_str body;
+    uint64_t body_size; /* that many bytes of filler instead of BODY; 0: BODY */
+};
+
+struct wr_route {
+    const char *name;     /* for logs: as configured, or "#3" */
+    struct wr_str host;   /* "" = any, "www.example.com", "*.example.com"; lower case; without port */
+    struct wr_str path;   /* "" = any, else a prefix: "/api/" or "/api" (which matches "/api", "/api/x", not "/apix") */
+    enum wr_route_action action;
+    unsigned cluster; /* index, of WR_ROUTE_CLUSTER */
+    struct wr_respond_options respond;
+};
+
+struct wr_route_table {
+    const struct wr_route *routes;
+    size_t count;
+};
+
+/* The first that matches HEAD (path already normalised), or NULL. */
+const struct wr_route *wr_route_find(const struct wr_route_table *table,
+                                     const struct wr_head *head);
+
+#endif

@@ -1,0 +1,90 @@
+/* A cluster: endpoints that serve the same thing, and the connections of one worker to them.
+ *
+ * An idle connection is kept for reuse (keep-alive), never handed out when its socket is readable or at its end, and closed
+ * after its timeout. Requests wait in order when the connection limit is reached. Not for threads: one object a worker. */
+#ifndef WR_UPSTREAM_CLUSTER_H
+#define WR_UPSTREAM_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "codec/codec.h"
+#include "http/exchange.h"
+#include "io/socket.h"
+#include "observe/metrics.h"
+#include "transport/transport.h"
+
+struct wr_endpoint_options {
+    struct wr_address address;
+    const char *text; /* as configured, for logs */
+};
+
+struct wr_cluster_options {
+    const char *name;
+    const struct wr_endpoint_options *endpoints;
+    size_t endpoint_count;
+    struct wr_tls_client *tls; /* NULL: plain */
+    uint64_t connect_timeout;  /* microseconds, TCP and TLS together */
+    uint64_t response_timeout; /* request sent to response head */
+    uint64_t keep_alive_timeout;
+    uint64_t max_connection_age;
+    uint32_t max_connections; /* a worker */
+    uint32_t max_idle;        /* a worker; the least recently used goes first */
+    uint32_t max_pending;     /* requests waiting for a connection, a worker: more are POOL_FULL */
+    uint64_t max_requests_per_connection;
+    uint32_t retry_budget_percent; /* retries at most this share of requests, of the last ten seconds; a few are always allowed */
+    bool retry_connect;            /* another endpoint is tried when a connection cannot be made */
+    bool retry_reused;             /* the keep-alive race: once more on a fresh connection */
+    struct wr_client_codec_options codec;
+};
+
+struct wr_cluster;
+
+/* OPTIONS, HOST and METRICS outlive the cluster. Owner: the caller. */
+struct wr_cluster *wr_cluster_new(struct wr_transport_host *host,
+                                  const struct wr_cluster_options *options,
+                                  struct wr_cluster_metrics *metrics);
+const struct wr_cluster_options *wr_cluster_options(const struct wr_cluster *cluster);
+struct wr_cluster_metrics *wr_cluster_metrics(struct wr_cluster *cluster);
+/* Closes idle connections; those in use close after their exchange. */
+void wr_cluster_drain(struct wr_cluster *cluster);
+/* Exchanges in flight and requests pending are failed. Memory returns at the end of the turn. NULL is fine. */
+void wr_cluster_free(struct wr_cluster *cluster);
+
+struct wr_upstream_request;
+
+struct wr_upstream_request_events {
+    /* The exchange is attached to a connection (its messages have source and sink now); REUSED: it had served before. The
+     * request object is free again. May come from within wr_cluster_request(). */
+    void (*attached)(struct wr_upstream_request *request, const struct wr_endpoint_options *endpoint,
+                     bool reused);
+    /* No connection was to be had. May come from within wr_cluster_request(). */
+    void (*failed)(struct wr_upstream_request *request, enum wr_err why,
+                   const struct wr_endpoint_options *endpoint);
+};
+
+/* A wish for a connection. Embedded in the proxy's attempt. */
+struct wr_upstream_request {
+    struct wr_list link;
+    const struct wr_upstream_request_events *events;
+    struct wr_exchange *exchange;
+    struct wr_cluster *cluster;
+    void *connection; /* being made for it, or NULL */
+    bool fresh;       /* never a pooled connection: a retry */
+};
+
+void wr_upstream_request_init(struct wr_upstream_request *request,
+                              const struct wr_upstream_request_events *events,
+                              struct wr_exchange *exchange);
+/* Asks for a connection: a pooled one at once, else a new one, else in the queue. */
+void wr_cluster_request(struct wr_cluster *cluster, struct wr_upstream_request *request);
+/* No longer wanted; no event follows. Can be called twice, and when never asked. */
+void wr_upstream_request_cancel(struct wr_upstream_request *request);
+
+/* True, and counted, when one more retry is within the budget. */
+bool wr_cluster_allow_retry(struct wr_cluster *cluster);
+
+#endif
