@@ -31,6 +31,14 @@ void *wr_new_zero(size_t count, size_t n)
     return p;
 }
 
+void *wr_new_aligned(size_t alignment, size_t n)
+{
+    void *p = aligned_alloc(alignment, n);
+    if (p == NULL)
+        out_of_memory();
+    return p;
+}
+
 void *wr_resize(void *p, size_t n)
 {
     void *resized = realloc(p, n > 0 ? n : 1);

@@ -7,6 +7,8 @@
 
 void *wr_new_bytes(size_t n);              /* not cleared */
 void *wr_new_zero(size_t count, size_t n); /* cleared */
+/* At a multiple of ALIGNMENT, a power of two; not cleared. N is a multiple of it. */
+void *wr_new_aligned(size_t alignment, size_t n);
 void *wr_resize(void *p, size_t n);
 char *wr_copy_string(const char *terminated);
 

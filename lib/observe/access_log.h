@@ -17,7 +17,7 @@
 struct wr_access_exchange {
     uint64_t wall_usec; /* when the request began */
     struct wr_str listener;
-    struct wr_str client; /* address:port */
+    struct wr_str client;   /* address:port */
     struct wr_str protocol; /* "HTTP/1.1" */
     struct wr_str tls;      /* "TLSv1.3" or "" */
     struct wr_str method;

@@ -20,10 +20,10 @@ void wr_log_write(struct wr_log_site *site, enum wr_log_level level, const char 
                   const char *format, ...) WR_PRINTF(4, 5);
 
 /* MODULE is a word such as "listener". Control bytes in arguments are shown escaped. */
-#define wr_log(level, module, ...)                                                                 \
-    do {                                                                                           \
-        static struct wr_log_site wr_log_site_here;                                                \
-        wr_log_write(&wr_log_site_here, level, module, __VA_ARGS__);                               \
+#define wr_log(level, module, ...)                                   \
+    do {                                                             \
+        static struct wr_log_site wr_log_site_here;                  \
+        wr_log_write(&wr_log_site_here, level, module, __VA_ARGS__); \
     } while (0)
 
 #endif

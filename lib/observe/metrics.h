@@ -42,7 +42,7 @@ struct wr_metrics_block {
 #define HISTOGRAM(scope, name, prometheus, help) WR_PICK(scope, struct wr_histogram name;)
 #define COUNTER(scope, name, prometheus, help) WR_PICK(scope, _Atomic uint64_t name;)
 #define GAUGE(scope, name, prometheus, help) WR_PICK(scope, _Atomic uint64_t name;)
-#define COUNTER_BY(scope, name, prometheus, key, count, label_fn, help)                            \
+#define COUNTER_BY(scope, name, prometheus, key, count, label_fn, help) \
     WR_PICK(scope, _Atomic uint64_t name[count];)
 
 struct wr_worker_metrics {

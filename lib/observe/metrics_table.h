@@ -21,10 +21,10 @@ struct wr_metric_row {
     enum wr_metric_kind kind;
     const char *name; /* as Prometheus knows it */
     const char *help;
-    size_t offset;                          /* of the field in its scope's block */
-    const char *label_key;                  /* COUNTER_BY, else NULL */
+    size_t offset;                           /* of the field in its scope's block */
+    const char *label_key;                   /* COUNTER_BY, else NULL */
     const char *(*label_of)(unsigned index); /* with label_key */
-    unsigned count;                         /* values: 1, or those of COUNTER_BY */
+    unsigned count;                          /* values: 1, or those of COUNTER_BY */
 };
 
 extern const struct wr_metric_row wr_metric_rows[];
