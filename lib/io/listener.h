@@ -1,5 +1,6 @@
 /* A listening socket on a loop. Accepts in bounded batches a turn, survives a lack of descriptors without spinning: it
- * pauses for 100 ms, keeps one spare descriptor to refuse with meanwhile, logs at most once a second, recovers alone. */
+ * pauses for 100 ms, keeps one spare descriptor to refuse with meanwhile, logs at most once a second, recovers alone.
+ * Accepted TCP sockets have TCP_NODELAY. */
 #ifndef WR_IO_LISTENER_H
 #define WR_IO_LISTENER_H
 
@@ -13,7 +14,7 @@ struct wr_listener;
 struct wr_listener_events {
     /* FD is a new non-blocking socket, the callee's to close. */
     void (*accepted)(void *owner, int fd, const struct wr_address *peer);
-    /* A connection was taken and reset because descriptors ran out (paused = false), or accepting paused (true). */
+    /* For want of descriptors or memory: a connection was taken and reset (paused = false); accepting paused (true). */
     void (*starved)(void *owner, bool paused);
 };
 

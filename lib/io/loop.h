@@ -58,7 +58,8 @@ struct wr_task {
 };
 void wr_task_init(struct wr_task *task, void (*run)(struct wr_task *task));
 void wr_loop_defer(struct wr_loop *loop, struct wr_task *task); /* already deferred: no change */
-void wr_loop_defer_next(struct wr_loop *loop, struct wr_task *task); /* in the next turn, which then does not wait */
+void wr_loop_defer_next(struct wr_loop *loop,
+                        struct wr_task *task); /* in the next turn, which then does not wait */
 void wr_task_cancel(struct wr_task *task);
 
 /* ---- memory that callers further up the stack may still hold: freed at the end of this turn ---- */
@@ -82,7 +83,8 @@ struct wr_io {
     struct event *event; /* NULL: closed */
     void (*ready)(struct wr_io *io, unsigned what);
     struct wr_loop *loop;
-    struct wr_list doubt; /* on the loop's list of sockets to ask for a hidden hangup, or on no list */
+    struct wr_list
+        doubt; /* on the loop's list of sockets to ask for a hidden hangup, or on no list */
     int fd;
 };
 

@@ -13,7 +13,7 @@ struct wr_mail {
 };
 
 WR_MUST_USE enum wr_err wr_mailbox_new(struct wr_loop *loop, struct wr_mailbox **out);
-/* Runs what is still in it. NULL is fine. */
+/* Runs what is still in it; nobody may post any more. Can be called by a message. NULL is fine. */
 void wr_mailbox_free(struct wr_mailbox *mailbox);
 /* Any thread. Order is kept for one sender. */
 void wr_mailbox_post(struct wr_mailbox *mailbox, struct wr_mail *mail);

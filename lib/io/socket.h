@@ -26,7 +26,7 @@ WR_MUST_USE enum wr_err wr_address_resolve(const char *host, uint16_t port, stru
 /* As wr_address_parse() reads it; the host alone with HOST_ONLY ("127.0.0.1", "::1", "unix:"). Returns OUT as a slice. */
 struct wr_str wr_address_text(const struct wr_address *address, bool host_only,
                               char out[WR_ADDRESS_TEXT]);
-uint16_t wr_address_port(const struct wr_address *address); /* 0 for unix */
+uint16_t wr_address_port(const struct wr_address *address);    /* 0 for unix */
 bool wr_address_is_loopback(const struct wr_address *address); /* unix counts as loopback */
 
 /* A block of addresses, "10.0.0.0/8", "::1/128", "192.0.2.1". */
