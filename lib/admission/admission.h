@@ -25,7 +25,8 @@ enum wr_admission_mode { WR_ADMISSION_FIXED, WR_ADMISSION_ADAPTIVE };
 struct wr_admission_options {
     uint32_t max_pending_handshakes; /* 0 refuses all, WR_ADMISSION_NO_LIMIT never by count */
     uint32_t max_silent;             /* silent connections at most; the oldest go first */
-    uint64_t turn_budget;            /* microseconds of handshake work a turn of the loop */
+    uint64_t
+        turn_budget; /* microseconds of handshake work a turn of the loop; WR_NEVER: no limit */
 };
 
 /* What a handshake will cost, by what its ClientHello claims. */
@@ -61,13 +62,15 @@ struct wr_ticket {
     uint64_t arrived; /* accept */
     uint64_t queued;  /* ClientHello */
     uint32_t charged; /* microseconds charged to the turn's budget when it was let go */
+    uint32_t waited;  /* microseconds in the queue, known when it was let go */
 };
 
 struct wr_admission_events {
-    /* A waiter's turn has come: start its cryptography. From within wr_admission_run() only. */
+    /* A waiter's turn has come: it is handshaking, start its cryptography. From within wr_admission_run() only. The owner
+     * may let it or any other ticket leave instead. */
     void (*grant)(void *owner, struct wr_ticket *ticket);
     /* The oldest silent connection must go (CLIENT_HELLO_TIMEOUT is not the reason: TOO_MANY_CONNECTIONS). From within
-     * wr_admission_arrive() only; the owner calls wr_admission_leave() for it. */
+     * wr_admission_arrive() only; the owner calls wr_admission_leave() for it before it returns. */
     void (*evict)(void *owner, struct wr_ticket *ticket);
 };
 
@@ -92,13 +95,14 @@ struct wr_admission_decision wr_admission_hello(struct wr_admission *admission,
 enum wr_handshake_outcome { WR_HANDSHAKE_DONE, WR_HANDSHAKE_FAILED, WR_HANDSHAKE_GONE };
 
 /* The ticket comes back: the handshake is done, or the connection ended in any state. COST: measured CPU microseconds
- * spent, 0 = none; RESUMED: what it really was. */
+ * spent, 0 = none; RESUMED: what it really was, of WR_HANDSHAKE_DONE. What was charged on a claim is settled here. A ticket
+ * that was refused by arrive(), or has left, is left alone. */
 void wr_admission_leave(struct wr_admission *admission, struct wr_ticket *ticket,
                         enum wr_handshake_outcome outcome, bool resumed, uint64_t cost,
                         uint64_t now);
 
-/* A new turn of the loop: the budget is fresh, waiters are granted as far as it goes. True: some still wait, so the loop
- * should take another turn without sleeping. */
+/* A new turn of the loop: the budget is fresh, waiters are granted as far as it goes, and one at least. True: some still
+ * wait, so the loop should take another turn without sleeping. */
 bool wr_admission_run(struct wr_admission *admission, uint64_t now);
 
 struct wr_admission_gauges {

@@ -18,11 +18,15 @@
 #include "observe/access_log.h"
 #include "observe/metrics.h"
 
-/* Facts of the client connection an exchange came over; owned by downstream, outlives its exchanges. */
+/* "[" IPv6 "]:65535" and "unix:" fit; a client's own unix socket path is not shown. */
+#define WR_CLIENT_TEXT 56
+
+/* Facts of the client connection an exchange came over; owned by downstream, outlives its exchanges. One an idle
+ * connection, so it is kept small. */
 struct wr_client_info {
     struct wr_str listener;
     struct wr_address address; /* of the peer */
-    char address_text[WR_ADDRESS_TEXT];
+    char address_text[WR_CLIENT_TEXT];
     struct wr_str address_slice; /* address_text, host and port */
     struct wr_str host_slice;    /* the host alone */
     const char *tls_version;     /* "" for plain */
@@ -36,7 +40,7 @@ struct wr_exchange_host {
     struct wr_access_log *access_log; /* or NULL */
     struct wr_worker_metrics *worker_metrics;
     struct wr_listener_metrics *metrics;
-    size_t content_limit;      /* bytes of content held a message */
+    size_t content_limit;        /* bytes of content held a message */
     uint64_t inactivity_timeout; /* microseconds without progress in either direction */
     uint64_t request_timeout;    /* microseconds from complete head to end */
 };
@@ -71,7 +75,8 @@ struct wr_exchange {
     /* Set by the server codec when the request cannot be served (400, 408, 431, ...): the handler then answers with that
      * error and nothing goes upstream. The head may be incomplete. */
     enum wr_err refused;
-    bool client_keeps; /* the client codec may keep the connection: false closes after the response */
+    bool
+        client_keeps; /* the client codec may keep the connection: false closes after the response */
 
     struct wr_deadline deadline;
     uint64_t last_progress;
@@ -79,7 +84,7 @@ struct wr_exchange {
     uint64_t waiting_since;    /* request handed over whole; WR_NEVER */
 
     /* timings, microseconds of the loop's clock; WR_NEVER = did not happen */
-    uint64_t began;           /* first byte of the head */
+    uint64_t began; /* first byte of the head */
     uint64_t head_complete;
     uint64_t attempt_started; /* last asked for an upstream stream */
     uint64_t attempt_attached;
