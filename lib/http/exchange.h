@@ -43,17 +43,37 @@ struct wr_exchange_host {
     size_t content_limit;        /* bytes of content held a message */
     uint64_t inactivity_timeout; /* microseconds without progress in either direction */
     uint64_t request_timeout;    /* microseconds from complete head to end */
+
+    /* Exchanges that have ended, kept for the next ones; private to exchange.c. */
+    struct wr_exchange *spare;
+    unsigned spare_count;
+    unsigned spare_limit; /* 0 after wr_exchange_host_clear() */
 };
+
+/* Everything empty, WR_NEVER for the timeouts; the owner then sets the members above `spare`. */
+void wr_exchange_host_init(struct wr_exchange_host *host);
+/* Frees the spare exchanges; those still in flight are freed when they end. Can be called twice. */
+void wr_exchange_host_clear(struct wr_exchange_host *host);
 
 struct wr_exchange;
 
 /* Whoever answers exchanges (the proxy): set by its start function. */
 struct wr_exchange_handler {
     /* The exchange's deadline has come: WHY is REQUEST_CONTENT_TIMEOUT, RESPONSE_TIMEOUT, CLIENT_READ_TIMEOUT,
-     * RESPONSE_CONTENT_TIMEOUT or REQUEST_TIMEOUT. The handler answers locally or aborts the response. */
+     * RESPONSE_CONTENT_TIMEOUT or REQUEST_TIMEOUT, and is blamed already. The handler answers locally (after
+     * wr_message_drop_source()) or cancels the response; it must do one, RESPONSE_TIMEOUT and REQUEST_TIMEOUT come but once. Not
+     * called when the response is over as a message: see wr_exchange_owner. Without a handler both messages are cancelled. */
     void (*expired)(void *handler, enum wr_err why);
     /* The exchange is over; the handler lets go of everything of its own. Memory from the arena is still there. */
     void (*finished)(void *handler);
+};
+
+/* The server codec, which owns the exchange. Optional. */
+struct wr_exchange_owner {
+    /* The deadline has come when the response message is over but the exchange is not: REQUEST_CONTENT_TIMEOUT when the request
+     * message is still open (it was answered early), else CLIENT_READ_TIMEOUT (the last bytes wait in the transport, or the
+     * discarded rest of a request does not come), or REQUEST_TIMEOUT. The owner gives the client up and finishes. */
+    void (*expired)(void *owner, enum wr_err why);
 };
 
 enum wr_exchange_phase {
@@ -70,18 +90,22 @@ struct wr_exchange {
     const struct wr_client_info *client;
     const struct wr_exchange_handler *handler_ops;
     void *handler;
+    const struct wr_exchange_owner *owner_ops; /* or NULL; set by the server codec */
+    void *owner;
     void *snapshot; /* kept alive by the owner of `host`; opaque here */
 
     /* Set by the server codec when the request cannot be served (400, 408, 431, ...): the handler then answers with that
      * error and nothing goes upstream. The head may be incomplete. */
     enum wr_err refused;
-    bool
-        client_keeps; /* the client codec may keep the connection: false closes after the response */
+    bool client_keeps; /* the client's connection may be kept after the response */
 
     struct wr_deadline deadline;
+    enum wr_exchange_phase armed_phase; /* which the deadline was set for */
+    bool response_expired;              /* RESPONSE_TIMEOUT has been told of this waiting */
+    bool request_expired;               /* REQUEST_TIMEOUT has been told */
     uint64_t last_progress;
     uint64_t response_timeout; /* of the cluster; WR_NEVER */
-    uint64_t waiting_since;    /* request handed over whole; WR_NEVER */
+    uint64_t waiting_since;    /* request handed over whole, of this attempt; WR_NEVER */
 
     /* timings, microseconds of the loop's clock; WR_NEVER = did not happen */
     uint64_t began; /* first byte of the head */
@@ -106,17 +130,22 @@ struct wr_exchange {
     bool finished;
 
     struct wr_garbage garbage;
+    struct wr_exchange *next_spare;
 };
 
-/* A new exchange; the deadline runs from now on. Never NULL. */
+/* A new exchange; the deadline runs from now on. `began` and `head_complete` are now; a codec that knows better sets them.
+ * Never NULL. */
 struct wr_exchange *wr_exchange_open(struct wr_exchange_host *host,
                                      const struct wr_client_info *client);
 
 void wr_exchange_set_handler(struct wr_exchange *exchange, const struct wr_exchange_handler *ops,
                              void *handler);
 
-/* Puts the deadline where phase and timeouts want it; call after a phase has changed. Progress itself needs no call. */
+/* Puts the deadline where phase and timeouts want it. Needed only after timeouts or `head_complete` were changed: progress and
+ * changes of phase are seen by themselves. */
 void wr_exchange_rearm(struct wr_exchange *exchange);
+/* Progress no message sees: output of the response left the transport, content of an answered request was discarded. */
+void wr_exchange_progress(struct wr_exchange *exchange);
 enum wr_exchange_phase wr_exchange_phase(const struct wr_exchange *exchange);
 
 /* Notes how it went wrong; the first word stands. */
