@@ -1,0 +1,143 @@
+#include "config/snapshot.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "config/cores.h"
+#include "config/snapshot_internal.h"
+
+/* A configuration larger than this is a mistake. */
+#define FILE_MAX (4u << 20)
+#define WORKERS_MAX 256
+
+static void release(struct wr_snapshot_owned *owned)
+{
+    for (size_t i = 0; i < owned->snapshot.listener_count; i++)
+        wr_tls_server_release(owned->listeners[i].downstream.tls);
+    for (size_t i = 0; i < owned->snapshot.cluster_count; i++)
+        wr_tls_client_release(owned->clusters[i].tls);
+    wr_arena_free(&owned->arena);
+    free(owned);
+}
+
+static void build_process(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                          const struct wr_model *model)
+{
+    struct wr_snapshot *snapshot = &owned->snapshot;
+    uint64_t workers;
+
+    if (wr_str_eq(model->workers, WR_STR("auto")))
+        snapshot->workers = wr_cores_available();
+    else if (wr_str_parse_u63(model->workers, &workers) && workers >= 1 && workers <= WORKERS_MAX)
+        snapshot->workers = (unsigned)workers;
+    else
+        wr_errors_add(errors, model->base.mark, "workers is \"%.*s\", expected auto or 1 to %d",
+                      WR_STR_ARG(model->workers), WORKERS_MAX);
+    snapshot->drain_timeout = model->defaults.timeouts.drain;
+    if (model->admin.base.given) {
+        snapshot->admin_enabled = true;
+        snapshot->admin_address = model->admin.bind;
+        if (model->admin.bind.length > 0 && !wr_address_is_loopback(&model->admin.bind))
+            wr_errors_add(errors, model->admin.base.mark,
+                          "admin is open to other machines, expected a loopback address or unix:");
+    }
+    if (model->access_log.base.given)
+        snapshot->access_log = model->access_log.to.p;
+}
+
+static enum wr_err build(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                         const char *text, size_t n)
+{
+    struct wr_yaml_node *root;
+    struct wr_model *model = wr_arena_alloc_zero(&owned->arena, sizeof(*model));
+    enum wr_err err = wr_yaml_parse(&owned->arena, text, n, errors, &root);
+
+    if (err != WR_OK)
+        return err;
+    wr_model_read(&owned->arena, errors, root, model);
+    build_process(owned, errors, model);
+    wr_snapshot_build_clusters(owned, errors, model);
+    wr_snapshot_build_listeners(owned, errors, model);
+    return errors->count == 0 ? WR_OK : WR_ERR_INVALID;
+}
+
+enum wr_err wr_snapshot_parse(const char *name, const char *text, size_t n,
+                              const struct wr_config_report *report, const struct wr_snapshot **out)
+{
+    struct wr_errors errors = {.report = report, .name = name};
+    struct wr_snapshot_owned *owned = WR_NEW(struct wr_snapshot_owned);
+
+    atomic_init(&owned->references, 1);
+    wr_arena_init(&owned->arena);
+    enum wr_err err = build(owned, &errors, text, n);
+    if (err != WR_OK) {
+        release(owned);
+        return err;
+    }
+    *out = &owned->snapshot;
+    return WR_OK;
+}
+
+/* The whole of FILE, at most FILE_MAX bytes; NULL when it cannot be read or is larger. Owner: the caller. */
+static char *read_all(FILE *file, size_t *n)
+{
+    char *text = wr_new_bytes(FILE_MAX + 1);
+
+    *n = fread(text, 1, FILE_MAX + 1, file);
+    if (ferror(file) || *n > FILE_MAX) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+enum wr_err wr_snapshot_load(const char *path, const struct wr_config_report *report,
+                             const struct wr_snapshot **out)
+{
+    bool from_stdin = strcmp(path, "-") == 0;
+    const char *name = from_stdin ? "standard input" : path;
+    struct wr_errors errors = {.report = report, .name = name};
+    FILE *file = from_stdin ? stdin : fopen(path, "re");
+    size_t n = 0;
+
+    if (!file) {
+        wr_errors_add(&errors, (struct wr_mark){0, 0},
+                      "cannot be opened: %s, expected a configuration file", strerror(errno));
+        return WR_ERR_INVALID;
+    }
+    char *text = read_all(file, &n);
+    if (!from_stdin)
+        (void)fclose(file);
+    if (!text) {
+        wr_errors_add(&errors, (struct wr_mark){0, 0},
+                      "cannot be read, expected a file of at most %u MiB", FILE_MAX >> 20);
+        return WR_ERR_INVALID;
+    }
+    enum wr_err err = wr_snapshot_parse(name, text, n, report, out);
+    free(text);
+    return err;
+}
+
+static struct wr_snapshot_owned *owned_of(const struct wr_snapshot *snapshot)
+{
+    return WR_CONTAINER_OF((struct wr_snapshot *)(uintptr_t)snapshot, struct wr_snapshot_owned,
+                           snapshot);
+}
+
+const struct wr_snapshot *wr_snapshot_retain(const struct wr_snapshot *snapshot)
+{
+    atomic_fetch_add_explicit(&owned_of(snapshot)->references, 1, memory_order_relaxed);
+    return snapshot;
+}
+
+void wr_snapshot_release(const struct wr_snapshot *snapshot)
+{
+    if (!snapshot)
+        return;
+    struct wr_snapshot_owned *owned = owned_of(snapshot);
+    if (atomic_fetch_sub_explicit(&owned->references, 1, memory_order_acq_rel) == 1)
+        release(owned);
+}

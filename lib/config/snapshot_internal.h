@@ -1,0 +1,32 @@
+/* What the files that make a snapshot share. */
+#ifndef WR_CONFIG_SNAPSHOT_INTERNAL_H
+#define WR_CONFIG_SNAPSHOT_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "config/model.h"
+#include "config/snapshot.h"
+
+/* A snapshot with the memory and the TLS contexts it holds. */
+struct wr_snapshot_owned {
+    struct wr_snapshot snapshot;
+    atomic_uint references;
+    struct wr_arena arena;
+    struct wr_snapshot_listener *listeners; /* as many as the snapshot says */
+    struct wr_cluster_options *clusters;
+};
+
+/* Each fills its part of OWNED from MODEL and notes what is wrong between keys. */
+void wr_snapshot_build_listeners(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                                 const struct wr_model *model);
+void wr_snapshot_build_clusters(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                                const struct wr_model *model);
+
+/* UINT64_MAX (infinity) and what is larger become UINT32_MAX. */
+static inline uint32_t wr_snapshot_u32(uint64_t value)
+{
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+#endif

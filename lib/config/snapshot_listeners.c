@@ -1,0 +1,258 @@
+#include "config/snapshot_internal.h"
+
+#include <stdio.h>
+
+#include "base/compiler.h"
+
+/* Bytes of chunk extensions and other framing a body (behaviour row 7). */
+#define CHUNK_OVERHEAD (16u << 10)
+/* Request content read and thrown away to keep a connection after an early answer. */
+#define DISCARD_LIMIT (64u << 10)
+/* Microseconds of handshake work a turn of the loop, before established connections are looked at again. */
+#define TURN_BUDGET 1000
+
+/* ---- routes ---- */
+
+static bool has_control(struct wr_str text)
+{
+    return !wr_is_field_value(text);
+}
+
+static struct wr_str lower_copy(struct wr_arena *arena, struct wr_str text)
+{
+    char *p = wr_arena_alloc(arena, text.n + 1);
+    for (size_t i = 0; i < text.n; i++)
+        p[i] = wr_lower(text.p[i]);
+    p[text.n] = '\0';
+    return wr_str(p, text.n);
+}
+
+static void build_respond(struct wr_errors *errors, const struct wr_model_respond *model,
+                          struct wr_route *route)
+{
+    if (has_control(model->content_type))
+        wr_errors_add(errors, model->base.mark,
+                      "content_type has control characters, expected a media type");
+    if (model->body.n > 0 && model->body_size > 0)
+        wr_errors_add(errors, model->base.mark, "body and body_size are given, expected one");
+    if ((model->status == 204 || model->status == 304) &&
+        (model->body.n > 0 || model->body_size > 0))
+        wr_errors_add(errors, model->base.mark, "status %u has no content, expected no body",
+                      (unsigned)model->status);
+    route->action = WR_ROUTE_RESPOND;
+    route->respond = (struct wr_respond_options){
+        .status = (uint16_t)model->status,
+        .content_type = model->content_type,
+        .body = model->body,
+        .body_size = model->body_size,
+    };
+}
+
+static void build_target(struct wr_errors *errors, const struct wr_model *model,
+                         const struct wr_model_route *from, struct wr_route *route)
+{
+    const struct wr_model_cluster *clusters = model->clusters.items;
+
+    if ((from->cluster.n > 0) == from->respond.base.given) {
+        wr_errors_add(errors, from->base.mark, "a route has %s, expected one of them",
+                      from->cluster.n > 0 ? "both cluster and respond"
+                                          : "neither cluster nor respond");
+        return;
+    }
+    if (from->respond.base.given) {
+        build_respond(errors, &from->respond, route);
+        return;
+    }
+    route->action = WR_ROUTE_CLUSTER;
+    for (unsigned i = 0; i < model->clusters.count; i++) {
+        if (wr_str_eq(clusters[i].name, from->cluster)) {
+            route->cluster = i;
+            return;
+        }
+    }
+    wr_errors_add(errors, from->base.mark,
+                  "cluster \"%.*s\" is not among clusters, expected the name of one",
+                  WR_STR_ARG(from->cluster));
+}
+
+static void build_route(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                        const struct wr_model *model, const struct wr_model_route *from,
+                        size_t index, struct wr_route *route)
+{
+    route->name =
+        from->name.n > 0 ? from->name.p : wr_arena_printf(&owned->arena, "#%zu", index + 1).p;
+    route->host = lower_copy(&owned->arena, from->match.host);
+    route->path = from->match.path;
+    const char *star = memchr(route->host.p, '*', route->host.n);
+    if (star && (star != route->host.p || !wr_str_starts(route->host, WR_STR("*.")) ||
+                 memchr(star + 1, '*', route->host.n - 1)))
+        wr_errors_add(errors, from->match.base.mark,
+                      "host is \"%.*s\", expected a name like www.example.com or *.example.com",
+                      WR_STR_ARG(from->match.host));
+    if (route->path.n > 0 && route->path.p[0] != '/')
+        wr_errors_add(errors, from->match.base.mark,
+                      "path is \"%.*s\", expected it to begin with /", WR_STR_ARG(route->path));
+    build_target(errors, model, from, route);
+}
+
+static void build_routes(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                         const struct wr_model *model, const struct wr_model_listener *listener,
+                         struct wr_route_table *table)
+{
+    const struct wr_model_route *routes = listener->routes.items;
+    struct wr_route *out =
+        wr_arena_alloc_zero(&owned->arena, (listener->routes.count + 1) * sizeof(*out));
+
+    for (size_t i = 0; i < listener->routes.count; i++)
+        build_route(owned, errors, model, &routes[i], i, &out[i]);
+    table->routes = out;
+    table->count = listener->routes.count;
+}
+
+/* ---- TLS ---- */
+
+static size_t alpn_names(struct wr_errors *errors, const struct wr_model_listener_tls *tls,
+                         const char **names, size_t max)
+{
+    const struct wr_str *alpn = tls->alpn.items;
+    size_t count = 0;
+
+    if (tls->alpn.count == 0)
+        names[count++] = "http/1.1";
+    for (size_t i = 0; i < tls->alpn.count && count < max; i++) {
+        if (!wr_str_eq(alpn[i], WR_STR("http/1.1")))
+            wr_errors_add(errors, tls->base.mark,
+                          "alpn has \"%.*s\", expected protocols that weir speaks: http/1.1",
+                          WR_STR_ARG(alpn[i]));
+        names[count++] = alpn[i].p;
+    }
+    return count;
+}
+
+static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                      const struct wr_model_listener_tls *tls, struct wr_tls_server **out)
+{
+    const struct wr_model_certificate *from = tls->certificates.items;
+    size_t count = tls->certificates.count;
+    struct wr_tls_certificate_options *certificates =
+        wr_arena_alloc_zero(&owned->arena, (count + 1) * sizeof(*certificates));
+    const char *alpn[8];
+    char error[WR_TLS_ERROR_TEXT];
+    unsigned before = errors->count;
+
+    if (!tls->base.given || count == 0)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        if (from[i].chain.n == 0 || from[i].key.n == 0)
+            return; /* the schema has said so */
+        certificates[i].chain_path = from[i].chain.p;
+        certificates[i].key_path = from[i].key.p;
+    }
+    if (tls->versions == 0)
+        wr_errors_add(errors, tls->base.mark, "versions is empty, expected tls1.2 or tls1.3");
+    struct wr_tls_server_options options = {
+        .certificates = certificates,
+        .certificate_count = count,
+        .min_version = (tls->versions & 1u) ? WR_TLS_1_2 : WR_TLS_1_3,
+        .max_version = (tls->versions & 2u) ? WR_TLS_1_3 : WR_TLS_1_2,
+        .alpn = alpn,
+        .alpn_count = alpn_names(errors, tls, alpn, WR_COUNT_OF(alpn)),
+        .tickets = tls->tickets.enabled,
+    };
+    if (errors->count == before && wr_tls_server_new(&options, error, out) != WR_OK)
+        wr_errors_add(errors, from[0].base.mark, "%s", error);
+}
+
+/* ---- listeners ---- */
+
+static struct wr_downstream_timeouts timeouts_of(const struct wr_model_timeouts *from)
+{
+    return (struct wr_downstream_timeouts){
+        .client_hello = from->client_hello,
+        .handshake = from->handshake,
+        .request_header = from->request_header,
+        .keep_alive = from->keep_alive,
+        .inactivity = from->inactivity,
+        .request = from->request,
+        .max_connection_age = from->max_connection_age,
+        .linger = from->linger,
+    };
+}
+
+static void check_deadlines(struct wr_errors *errors, const struct wr_model_listener *from)
+{
+    if (!from->tls.base.given)
+        return;
+    if (from->timeouts.handshake == WR_NEVER)
+        wr_errors_add(errors, from->base.mark,
+                      "timeouts.handshake is infinity, expected a duration: a limit on handshakes "
+                      "without a deadline is held for ever by clients that do nothing");
+}
+
+static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                           const struct wr_model *model, const struct wr_model_listener *from,
+                           struct wr_snapshot_listener *out)
+{
+    struct wr_downstream_options *options = &out->downstream;
+    char text[WR_ADDRESS_TEXT];
+
+    out->address = from->bind;
+    out->backlog = (int)from->backlog;
+    options->name = from->name.n > 0
+                        ? from->name.p
+                        : wr_arena_copy(&owned->arena, wr_address_text(&from->bind, false, text)).p;
+    options->admission = (struct wr_admission_options){
+        .max_pending_handshakes = wr_snapshot_u32(from->admission.max_pending_handshakes),
+        .max_silent = wr_snapshot_u32(from->admission.max_silent),
+        .turn_budget = TURN_BUDGET,
+    };
+    options->refuse_with = (enum wr_refuse_with)from->admission.refuse_with;
+    options->timeouts = timeouts_of(&from->timeouts);
+    options->max_connections = wr_snapshot_u32(from->limits.connections);
+    options->content_limit = (size_t)from->limits.buffer;
+    options->codec = (struct wr_server_codec_options){
+        .head_limit = (size_t)from->limits.request_head,
+        .uri_limit = (size_t)from->limits.request_uri,
+        .fields_limit = (unsigned)from->limits.request_fields,
+        .chunk_overhead = CHUNK_OVERHEAD,
+        .discard_limit = DISCARD_LIMIT,
+        .max_requests = from->limits.requests_per_connection,
+        .underscores = from->underscores,
+    };
+    options->proxy.forward = (struct wr_forward_options){
+        .trusted = from->forwarded.trust.items,
+        .trusted_count = from->forwarded.trust.count,
+        .via = WR_STR("weir"),
+    };
+    options->proxy.path_policy = (enum wr_path_policy)from->path;
+    options->proxy.request_content_limit = from->limits.request_body;
+    build_routes(owned, errors, model, from, &options->proxy.routes);
+    build_tls(owned, errors, &from->tls, &options->tls);
+    check_deadlines(errors, from);
+}
+
+static void check_twins(struct wr_errors *errors, const struct wr_snapshot_owned *owned,
+                        const struct wr_model_listener *listeners, size_t index)
+{
+    for (size_t j = 0; j < index; j++)
+        if (strcmp(owned->listeners[index].downstream.name, owned->listeners[j].downstream.name) ==
+            0)
+            wr_errors_add(errors, listeners[index].base.mark,
+                          "listener \"%s\" is given twice, first on line %u, expected once",
+                          owned->listeners[j].downstream.name, listeners[j].base.mark.line);
+}
+
+void wr_snapshot_build_listeners(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                                 const struct wr_model *model)
+{
+    const struct wr_model_listener *listeners = model->listeners.items;
+    size_t count = model->listeners.count;
+
+    owned->listeners = wr_arena_alloc_zero(&owned->arena, (count + 1) * sizeof(*owned->listeners));
+    owned->snapshot.listeners = owned->listeners;
+    owned->snapshot.listener_count = count;
+    for (size_t i = 0; i < count; i++) {
+        build_listener(owned, errors, model, &listeners[i], &owned->listeners[i]);
+        check_twins(errors, owned, listeners, i);
+    }
+}
