@@ -147,6 +147,7 @@ size_t wr_bytes_move(struct wr_bytes *to, struct wr_bytes *from, size_t n)
     size_t wanted = n < from->length ? n : from->length;
     size_t left = wanted;
     while (left > 0) {
+        drop_empty_front(from);
         struct wr_chunk *chunk = from->first;
         size_t part = held(chunk);
         if (part > left || (part < PACK_BELOW && part <= room(to->last))) {
@@ -217,10 +218,11 @@ void wr_bytes_consume(struct wr_bytes *bytes, size_t n)
         return;
     }
     while (n > 0) {
+        drop_empty_front(bytes);
         struct wr_chunk *chunk = bytes->first;
         size_t part = n < held(chunk) ? n : held(chunk);
         chunk->start += (uint32_t)part;
         n -= part;
-        drop_empty_front(bytes);
     }
+    drop_empty_front(bytes);
 }

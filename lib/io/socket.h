@@ -45,7 +45,7 @@ struct wr_listen_options {
     int backlog;     /* 0: 4096 */
     bool reuse_port; /* SO_REUSEPORT; not for unix sockets */
 };
-/* Owner of *FD: the caller. A stale unix socket file is replaced. */
+/* Owner of *FD: the caller. A stale unix socket file is replaced; an IPv6 socket takes IPv6 only. errno tells why not. */
 WR_MUST_USE enum wr_err wr_socket_listen(const struct wr_address *address,
                                          const struct wr_listen_options *options, int *fd);
 /* Starts to connect; *FD is the caller's. CONNECT_REFUSED, CONNECT_FAILED or NO_DESCRIPTORS when it fails at once. */
@@ -55,7 +55,8 @@ WR_MUST_USE enum wr_err wr_socket_connect_result(int fd);
 
 /* Closes with RST: SO_LINGER 0. */
 void wr_socket_reset(int fd);
-/* True when the peer has sent nothing and not closed: a pooled connection may be handed out (recv MSG_PEEK). */
+/* True when the peer has sent nothing and not closed: a pooled connection may be handed out (recv MSG_PEEK). Takes the
+ * error of a reset off the socket: after false, close it. */
 bool wr_socket_is_quiet(int fd);
 /* True when FIN or RST of the peer has arrived, read or not (TCP_INFO or poll RDHUP). */
 bool wr_socket_peer_gone(int fd);
