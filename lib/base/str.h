@@ -46,7 +46,7 @@ bool wr_str_ends(struct wr_str s, struct wr_str suffix);
 struct wr_str wr_str_trim(struct wr_str s);
 
 /* The next element of a comma list (RFC 9110 section 5.6.1), trimmed, empty ones skipped; false at the end. *REST starts as
- * the whole list. */
+ * the whole list. For lists of tokens: a comma in a quoted string divides too. */
 bool wr_str_next_element(struct wr_str *rest, struct wr_str *element);
 
 /* The whole of S as a decimal number of at most 2^63-1: digits only. */

@@ -31,13 +31,14 @@ void wr_wheel_init(struct wr_wheel *wheel, uint64_t now);
 void wr_deadline_init(struct wr_deadline *deadline,
                       void (*expired)(struct wr_deadline *deadline, uint64_t now));
 
-/* Due at AT (WR_NEVER clears it). Later than before: one store. Never fires early, at most two ticks late. */
+/* Due at AT. Later than before is one store, and so is WR_NEVER, which clears it but does not take it off the wheel. Never
+ * fires early, at most two ticks late. */
 void wr_wheel_set(struct wr_wheel *wheel, struct wr_deadline *deadline, uint64_t at);
 /* Takes it off the wheel; after this its memory may go. Can be called twice. */
 void wr_wheel_remove(struct wr_wheel *wheel, struct wr_deadline *deadline);
 
-/* Calls `expired` of all that is due at NOW. `expired` may set, remove and free any deadline, its own too. A clock that
- * steps back does nothing; one that leaps ahead fires all that has become due. */
+/* Calls `expired` of all that is due at NOW, each cleared before. `expired` may set, remove and free any deadline, its own
+ * too. A clock that steps back does nothing; one that leaps ahead fires all that has become due. */
 void wr_wheel_advance(struct wr_wheel *wheel, uint64_t now);
 
 /* When the wheel wants to be advanced next; WR_NEVER when empty. May be early (a lazy deadline), never late. */

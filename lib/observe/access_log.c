@@ -188,35 +188,44 @@ static char *put_outcome(char *at, const struct wr_access_exchange *x)
     return put_string(at, WR_STR(",\"ended\":\""), wr_str_from(wr_err_info(x->ended)->label));
 }
 
-void wr_access_log_exchange(struct wr_access_log *log, const struct wr_access_exchange *x)
+static size_t foreign_bytes(const struct wr_access_exchange *x)
+{
+    return x->listener.n + x->client.n + x->protocol.n + x->tls.n + x->method.n + x->scheme.n +
+           x->authority.n + x->path.n + x->user_agent.n + x->referer.n + x->request_id.n +
+           x->forwarded_for.n + x->route.n + x->cluster.n + x->endpoint.n;
+}
+
+void wr_access_log_exchange(struct wr_access_log *log, const struct wr_access_exchange *exchange)
 {
     if (log->writer == NULL)
         return;
-    size_t foreign = x->listener.n + x->client.n + x->protocol.n + x->tls.n + x->method.n +
-                     x->scheme.n + x->authority.n + x->path.n + x->user_agent.n + x->referer.n +
-                     x->request_id.n + x->forwarded_for.n + x->route.n + x->cluster.n +
-                     x->endpoint.n;
-    char *at = start_line(log, foreign);
+    char *at = start_line(log, foreign_bytes(exchange));
     at = put_raw(at, WR_STR("{\"type\":\"request\",\"time\":\""));
-    at = put_time(log, at, x->wall_usec);
-    at = put_request(at, x);
-    at = put_outcome(at, x);
+    at = put_time(log, at, exchange->wall_usec);
+    at = put_request(at, exchange);
+    at = put_outcome(at, exchange);
     end_line(log, at);
 }
 
-void wr_access_log_refusal(struct wr_access_log *log, const struct wr_access_refusal *r)
+static char *put_refusal(char *at, const struct wr_access_refusal *r)
 {
-    if (log->writer == NULL)
-        return;
-    char *at = start_line(log, r->listener.n + r->client.n + r->detail.n + r->sni.n);
-    at = put_raw(at, WR_STR("{\"type\":\"refused\",\"time\":\""));
-    at = put_time(log, at, r->wall_usec);
     at = put_string(at, WR_STR(",\"listener\":\""), r->listener);
     at = put_string(at, WR_STR(",\"client\":\""), r->client);
     at = put_string(at, WR_STR(",\"reason\":\""), wr_str_from(wr_refusal_label(r->reason)));
     at = put_string(at, WR_STR(",\"cause\":\""), wr_str_from(wr_refusal_cause_label(r->cause)));
     at = put_string(at, WR_STR(",\"detail\":\""), r->detail);
     at = put_string(at, WR_STR(",\"sni\":\""), r->sni);
-    at = put_duration(at, WR_STR(",\"duration_us\":"), r->duration_usec);
+    return put_duration(at, WR_STR(",\"duration_us\":"), r->duration_usec);
+}
+
+void wr_access_log_refusal(struct wr_access_log *log, const struct wr_access_refusal *refusal)
+{
+    if (log->writer == NULL)
+        return;
+    char *at = start_line(log, refusal->listener.n + refusal->client.n + refusal->detail.n +
+                                   refusal->sni.n);
+    at = put_raw(at, WR_STR("{\"type\":\"refused\",\"time\":\""));
+    at = put_time(log, at, refusal->wall_usec);
+    at = put_refusal(at, refusal);
     end_line(log, at);
 }
