@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/time.h>
@@ -44,7 +43,6 @@ struct wr_loop {
     struct event *wait_timer;  /* bounds the wait of wr_loop_turn() */
     struct event *wake_event;
     int wake_fd;
-    atomic_bool wake_asked;
     bool stopped;
     uint64_t lag;
     uint64_t turns;
@@ -134,8 +132,6 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     clock_touch(loop->clock);
     eventfd_t count;
     (void)eventfd_read(fd, &count);
-    /* After the read: a wake that comes in between is then one turn too many and not one too few. */
-    atomic_store(&loop->wake_asked, false);
 }
 
 /* No locks in libevent: other threads only write to the eventfd. */
@@ -198,7 +194,6 @@ enum wr_err wr_loop_new(enum wr_loop_clock clock, struct wr_loop **out)
     wr_list_init(&loop->doubts);
     loop->garbage_end = &loop->garbage;
     loop->wheel_timer_at = WR_NEVER;
-    atomic_init(&loop->wake_asked, false);
     enum wr_err err = open_base(loop);
     if (err != WR_OK) {
         close_base(loop);
@@ -381,8 +376,6 @@ void wr_loop_stop(struct wr_loop *loop)
 
 void wr_loop_wake(struct wr_loop *loop)
 {
-    if (atomic_exchange(&loop->wake_asked, true))
-        return;
     /* Can only fail when the counter is full, and then the loop is awake. */
     (void)eventfd_write(loop->wake_fd, 1);
 }
