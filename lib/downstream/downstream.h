@@ -25,9 +25,9 @@ struct wr_downstream_timeouts {
     uint64_t client_hello;   /* accept to first byte */
     uint64_t handshake;      /* accept to finished handshake */
     uint64_t request_header; /* first byte of a head to its end */
-    uint64_t keep_alive;     /* between requests; also from established to the first byte of a head */
-    uint64_t inactivity;     /* of an exchange */
-    uint64_t request;        /* of an exchange, in all */
+    uint64_t keep_alive; /* between requests; also from established to the first byte of a head */
+    uint64_t inactivity; /* of an exchange */
+    uint64_t request;    /* of an exchange, in all */
     uint64_t max_connection_age;
     uint64_t linger; /* our FIN to the peer's */
 };

@@ -1,0 +1,334 @@
+/* States, deadlines and serving. */
+#include "downstream/connection.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/compiler.h"
+#include "base/mem.h"
+#include "codec/h1_server.h"
+
+/* ---- the table of states ---- */
+
+enum since { SINCE_ACCEPT, SINCE_ENTRY };
+
+#define TIMEOUT(name) offsetof(struct wr_downstream_timeouts, name)
+#define GAUGE(name) offsetof(struct wr_listener_metrics, name)
+#define NONE SIZE_MAX
+
+/* Where a state's deadline and gauge come from, and what its end is called: a REFUSAL of one not served, an error else. */
+static const struct phase {
+    size_t timeout;
+    enum since since;
+    size_t gauge;
+    enum wr_err why;
+    enum wr_refusal refusal;
+} phases[WR_CONNECTION__COUNT] = {
+    [WR_CONNECTION_SILENT] = {TIMEOUT(client_hello), SINCE_ACCEPT, GAUGE(connections_silent),
+                              WR_ERR_CLIENT_HELLO_TIMEOUT, WR_REFUSAL_CLIENT_HELLO_TIMEOUT},
+    [WR_CONNECTION_WAITING] = {TIMEOUT(handshake), SINCE_ACCEPT, GAUGE(handshakes_waiting),
+                               WR_ERR_HANDSHAKE_TIMEOUT, WR_REFUSAL_HANDSHAKE_TIMEOUT},
+    [WR_CONNECTION_HANDSHAKING] = {TIMEOUT(handshake), SINCE_ACCEPT, GAUGE(handshakes_running),
+                                   WR_ERR_HANDSHAKE_TIMEOUT, WR_REFUSAL_HANDSHAKE_TIMEOUT},
+    [WR_CONNECTION_IDLE] = {TIMEOUT(keep_alive), SINCE_ENTRY, GAUGE(connections_idle),
+                            WR_ERR_KEEP_ALIVE_TIMEOUT, WR_REFUSAL__COUNT},
+    [WR_CONNECTION_HEAD] = {TIMEOUT(request_header), SINCE_ENTRY, GAUGE(connections_active),
+                            WR_ERR_REQUEST_HEADER_TIMEOUT, WR_REFUSAL__COUNT},
+    /* The exchange has a deadline of its own. */
+    [WR_CONNECTION_ACTIVE] = {NONE, SINCE_ENTRY, GAUGE(connections_active), WR_OK,
+                              WR_REFUSAL__COUNT},
+    [WR_CONNECTION_FLUSHING] = {TIMEOUT(inactivity), SINCE_ENTRY, GAUGE(connections_closing),
+                                WR_ERR_CLIENT_READ_TIMEOUT, WR_REFUSAL__COUNT},
+    [WR_CONNECTION_CLOSING] = {TIMEOUT(linger), SINCE_ENTRY, GAUGE(connections_closing), WR_OK,
+                               WR_REFUSAL__COUNT},
+    /* In no gauge: they were counted as refused when they were. */
+    [WR_CONNECTION_REFUSING] = {TIMEOUT(client_hello), SINCE_ACCEPT, NONE, WR_OK,
+                                WR_REFUSAL__COUNT},
+    [WR_CONNECTION_REFUSED] = {TIMEOUT(linger), SINCE_ENTRY, NONE, WR_OK, WR_REFUSAL__COUNT},
+};
+
+static void keep_gauge(struct wr_connection *connection, uint64_t change)
+{
+    if (connection->state == WR_CONNECTION_NONE || phases[connection->state].gauge == NONE)
+        return;
+    char *metrics = (char *)connection->downstream->env.metrics;
+    wr_metric_add((_Atomic uint64_t *)(void *)(metrics + phases[connection->state].gauge), change);
+}
+
+static bool is_refused(enum wr_connection_state state)
+{
+    return state == WR_CONNECTION_REFUSING || state == WR_CONNECTION_REFUSED;
+}
+
+static uint64_t phase_end(const struct wr_connection *connection)
+{
+    const struct phase *phase = &phases[connection->state];
+    if (phase->timeout == NONE)
+        return WR_NEVER;
+    const struct wr_downstream *downstream = connection->downstream;
+    const char *timeouts = (const char *)&downstream->options->timeouts;
+    uint64_t timeout;
+    memcpy(&timeout, timeouts + phase->timeout, sizeof(timeout));
+    return wr_time_add(phase->since == SINCE_ACCEPT ? connection->accepted
+                                                    : wr_loop_now(downstream->env.loop),
+                       timeout);
+}
+
+static void arm(struct wr_connection *connection)
+{
+    uint64_t at = connection->phase_ends;
+    if (connection->retires < at)
+        at = connection->retires;
+    wr_loop_deadline_set(connection->downstream->env.loop, &connection->deadline, at);
+}
+
+void wr_connection_set_state(struct wr_connection *connection, enum wr_connection_state state)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    WR_ASSERT(state < WR_CONNECTION__COUNT);
+    keep_gauge(connection, UINT64_MAX);
+    downstream->refused -= is_refused(connection->state);
+    connection->state = state;
+    downstream->refused += is_refused(state);
+    keep_gauge(connection, 1);
+    wr_list_remove(&connection->link);
+    wr_list_push_back(&downstream->lists[state], &connection->link);
+    connection->phase_ends = phase_end(connection);
+    arm(connection);
+}
+
+/* ---- deadlines ---- */
+
+static void blame(struct wr_connection *connection, enum wr_err why)
+{
+    if (connection->ended == WR_OK)
+        connection->ended = why;
+}
+
+static void phase_expired(struct wr_connection *connection)
+{
+    const struct phase *phase = &phases[connection->state];
+    switch (connection->state) {
+    case WR_CONNECTION_SILENT:
+    case WR_CONNECTION_WAITING:
+    case WR_CONNECTION_HANDSHAKING:
+        wr_gate_refuse(connection,
+                       (struct wr_gate_refusal){.reason = phase->refusal, .how = WR_REFUSE_CLOSE});
+        return;
+    case WR_CONNECTION_IDLE:
+    case WR_CONNECTION_HEAD:
+        blame(connection, phase->why);
+        connection->codec->ops->timed_out(connection->codec, phase->why);
+        return;
+    case WR_CONNECTION_REFUSING:
+    case WR_CONNECTION_REFUSED:
+        wr_connection_destroy(connection);
+        return;
+    default:
+        wr_connection_end(connection, phase->why);
+    }
+}
+
+static void on_deadline(struct wr_deadline *deadline, uint64_t now)
+{
+    struct wr_connection *connection = WR_CONTAINER_OF(deadline, struct wr_connection, deadline);
+    wr_metric_inc(&connection->downstream->env.worker_metrics->deadlines_fired);
+    if (now >= connection->phase_ends) {
+        connection->phase_ends = WR_NEVER;
+        phase_expired(connection);
+        return;
+    }
+    connection->retires = WR_NEVER;
+    arm(connection);
+    wr_connection_drain(connection);
+}
+
+/* Up to a tenth earlier, spread over connections: those that came together in a storm do not all come back together. */
+static uint64_t retirement(const struct wr_connection *connection)
+{
+    uint64_t age = connection->downstream->options->timeouts.max_connection_age;
+    if (age == WR_NEVER)
+        return WR_NEVER;
+    uint64_t mixed =
+        (connection->accepted ^ (uint64_t)(uintptr_t)connection) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t earlier = age / 10 * (mixed >> 48) >> 16;
+    return wr_time_add(wr_loop_now(connection->downstream->env.loop), age - earlier);
+}
+
+/* ---- life ---- */
+
+struct wr_connection *wr_connection_new(struct wr_downstream *downstream,
+                                        const struct wr_address *peer)
+{
+    struct wr_connection *connection = WR_NEW(struct wr_connection);
+    wr_list_init(&connection->link);
+    connection->downstream = downstream;
+    wr_deadline_init(&connection->deadline, on_deadline);
+    connection->phase_ends = WR_NEVER;
+    connection->retires = WR_NEVER;
+    connection->accepted = wr_loop_now(downstream->env.loop);
+    wr_ticket_init(&connection->ticket);
+    connection->client.address = *peer;
+    connection->state = WR_CONNECTION_NONE;
+    downstream->count++;
+    return connection;
+}
+
+enum wr_err wr_connection_open(struct wr_connection *connection, int fd,
+                               const struct wr_transport_events *events)
+{
+    const struct wr_downstream *downstream = connection->downstream;
+    struct wr_listener_metrics *metrics = downstream->env.metrics;
+    struct wr_transport_counters counters = {&metrics->bytes_received, &metrics->bytes_sent};
+    return wr_transport_accept(downstream->env.transports, fd, downstream->options->tls, counters,
+                               events, connection, &connection->transport);
+}
+
+static void release(struct wr_garbage *garbage)
+{
+    free(WR_CONTAINER_OF(garbage, struct wr_connection, garbage));
+}
+
+void wr_connection_destroy(struct wr_connection *connection)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    keep_gauge(connection, UINT64_MAX);
+    downstream->refused -= is_refused(connection->state);
+    connection->state = WR_CONNECTION_NONE;
+    wr_list_remove(&connection->link);
+    downstream->count--;
+    wr_loop_deadline_remove(downstream->env.loop, &connection->deadline);
+    wr_transport_close(connection->transport);
+    wr_loop_release(downstream->env.loop, &connection->garbage, release);
+}
+
+static void close_codec(struct wr_connection *connection, enum wr_err why)
+{
+    if (connection->codec == NULL)
+        return;
+    struct wr_server_codec *codec = connection->codec;
+    connection->codec = NULL;
+    codec->ops->close(codec, why);
+}
+
+void wr_connection_end(struct wr_connection *connection, enum wr_err why)
+{
+    struct wr_listener_metrics *metrics = connection->downstream->env.metrics;
+    blame(connection, why);
+    close_codec(connection, connection->ended != WR_OK ? connection->ended : WR_ERR_CANCELLED);
+    wr_metric_inc(&metrics->connections_closed);
+    wr_metric_inc(&metrics->connections_ended[connection->ended]);
+    /* Whoever got a part must not take it for the whole. */
+    if (why != WR_OK && connection->state != WR_CONNECTION_IDLE)
+        wr_transport_reset(connection->transport);
+    wr_connection_destroy(connection);
+}
+
+void wr_connection_drain(struct wr_connection *connection)
+{
+    connection->last_request = true;
+    connection->codec->ops->drain(connection->codec);
+}
+
+/* ---- what the codec says ---- */
+
+static void on_exchange(void *owner, struct wr_exchange *exchange)
+{
+    struct wr_connection *connection = owner;
+    struct wr_proxy *proxy = connection->downstream->proxy;
+    /* It came in the middle of a drain: serve it, and say that it is the last. */
+    if (connection->last_request)
+        connection->codec->ops->drain(connection->codec);
+    wr_proxy_start(proxy, exchange);
+}
+
+static void on_head_begun(void *owner)
+{
+    wr_connection_set_state(owner, WR_CONNECTION_HEAD);
+}
+
+static void on_head_complete(void *owner)
+{
+    wr_connection_set_state(owner, WR_CONNECTION_ACTIVE);
+}
+
+static void on_idle(void *owner)
+{
+    wr_connection_set_state(owner, WR_CONNECTION_IDLE);
+}
+
+static void on_done(void *owner, enum wr_err why)
+{
+    struct wr_connection *connection = owner;
+    blame(connection, why);
+    if (why != WR_OK) {
+        wr_connection_end(connection, why);
+        return;
+    }
+    close_codec(connection, WR_OK);
+    wr_linger_begin(connection);
+}
+
+static const struct wr_server_codec_events codec_events = {
+    .exchange = on_exchange,
+    .head_begun = on_head_begun,
+    .head_complete = on_head_complete,
+    .idle = on_idle,
+    .done = on_done,
+};
+
+/* ---- serving ---- */
+
+/* ALPN names a codec (RFC 7301); the first row serves those that name none. */
+static const struct {
+    const char *alpn;
+    struct wr_server_codec *(*make)(struct wr_transport *transport,
+                                    const struct wr_server_codec_options *options,
+                                    struct wr_exchange_host *host,
+                                    const struct wr_client_info *client,
+                                    const struct wr_server_codec_events *events, void *owner);
+} codecs[] = {
+    {"http/1.1", wr_h1_server_new},
+};
+
+static size_t choose_codec(struct wr_str alpn)
+{
+    for (size_t i = 0; i < WR_COUNT_OF(codecs); i++) {
+        if (wr_str_eq(alpn, wr_str_from(codecs[i].alpn)))
+            return i;
+    }
+    return 0;
+}
+
+static void name_client(struct wr_client_info *client)
+{
+    char text[WR_ADDRESS_TEXT];
+    struct wr_str whole = wr_address_text(&client->address, false, text);
+    size_t n = whole.n < sizeof(client->address_text) ? whole.n : sizeof(client->address_text);
+    memcpy(client->address_text, whole.p, n);
+    client->address_slice = wr_str(client->address_text, n);
+
+    bool bracketed = n > 0 && client->address_text[0] == '[';
+    struct wr_str host = wr_address_text(&client->address, true, text);
+    const char *start = client->address_text + bracketed;
+    size_t room = n - bracketed;
+    client->host_slice = wr_str(start, host.n < room ? host.n : room);
+}
+
+void wr_connection_serve(struct wr_connection *connection)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    struct wr_client_info *client = &connection->client;
+    struct wr_tls_info info = {.version = "", .alpn = WR_STR_EMPTY};
+    client->tls = wr_transport_tls_info(connection->transport, &info);
+    client->tls_version = info.version;
+    client->listener = wr_str_from(downstream->options->name);
+    name_client(client);
+    connection->retires = retirement(connection);
+    connection->last_request = downstream->draining;
+    connection->codec = codecs[choose_codec(info.alpn)].make(
+        connection->transport, &downstream->options->codec, &downstream->exchanges, client,
+        &codec_events, connection);
+    wr_connection_set_state(connection, WR_CONNECTION_IDLE);
+}

@@ -1,0 +1,111 @@
+/* A client connection from accept to its end: the inside of this layer. Owner: its downstream. */
+#ifndef WR_DOWNSTREAM_CONNECTION_H
+#define WR_DOWNSTREAM_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "downstream/downstream.h"
+#include "io/loop.h"
+
+enum wr_connection_state {
+    WR_CONNECTION_SILENT,      /* no whole ClientHello yet */
+    WR_CONNECTION_WAITING,     /* paused at gate 1 */
+    WR_CONNECTION_HANDSHAKING, /* admitted */
+    WR_CONNECTION_IDLE,        /* served: no request */
+    WR_CONNECTION_HEAD,        /* served: a request head is coming */
+    WR_CONNECTION_ACTIVE,      /* served: a request is in flight */
+    WR_CONNECTION_FLUSHING,    /* served: the last bytes are on their way */
+    WR_CONNECTION_CLOSING,     /* served: our FIN is out, lingering for the peer's */
+    WR_CONNECTION_REFUSING,    /* counted as refused: the alert is on its way */
+    WR_CONNECTION_REFUSED,     /* counted as refused: lingering for the peer's FIN */
+    WR_CONNECTION__COUNT,
+    WR_CONNECTION_NONE = WR_CONNECTION__COUNT, /* not yet on a list, or gone */
+};
+
+struct wr_connection {
+    struct wr_list link; /* in the downstream's list of its state */
+    struct wr_downstream *downstream;
+    struct wr_transport *transport;
+    struct wr_server_codec *codec; /* NULL: not served yet, or not any more */
+    struct wr_deadline deadline;   /* the earlier of the two below */
+    uint64_t phase_ends;           /* of the state */
+    uint64_t retires;              /* max_connection_age; WR_NEVER once it has passed */
+    uint64_t accepted;
+    struct wr_ticket ticket;
+    struct wr_client_info client;
+    struct wr_garbage garbage;
+    enum wr_connection_state state;
+    enum wr_err ended; /* why it ends, the first word stands; WR_OK so far */
+    bool last_request; /* the next request is told to be the last one */
+};
+
+struct wr_downstream {
+    struct wr_downstream_env env;
+    const struct wr_downstream_options *options;
+    struct wr_listener *listener; /* NULL: drained */
+    struct wr_admission *admission;
+    struct wr_proxy *proxy;
+    struct wr_exchange_host exchanges;
+    struct wr_list lists[WR_CONNECTION__COUNT];
+    size_t count;         /* connections of any state */
+    size_t refused;       /* of them REFUSING or REFUSED */
+    struct wr_task turn;  /* deferred while someone waits in the controller */
+    uint64_t budget_turn; /* the turn of the loop whose budget the controller has */
+    bool draining;
+    struct wr_garbage garbage;
+};
+
+/* ---- connection.c: states, deadlines, serving ---- */
+
+/* An object in no state with no transport yet. */
+struct wr_connection *wr_connection_new(struct wr_downstream *downstream,
+                                        const struct wr_address *peer);
+/* Gives it a transport on FD, which is taken over in any case. */
+WR_MUST_USE enum wr_err wr_connection_open(struct wr_connection *connection, int fd,
+                                           const struct wr_transport_events *events);
+/* Moves it to the list of STATE, keeps the gauges, sets the deadline. */
+void wr_connection_set_state(struct wr_connection *connection, enum wr_connection_state state);
+/* Its transport is open: the codec takes over. */
+void wr_connection_serve(struct wr_connection *connection);
+/* A served one takes no further request: ends now when idle, after its response otherwise. */
+void wr_connection_drain(struct wr_connection *connection);
+/* Ends a served one now; counted as closed. WHY is ignored when a reason was known before. */
+void wr_connection_end(struct wr_connection *connection, enum wr_err why);
+/* Lets go of all it has, counting nothing. Memory returns at the end of the turn. */
+void wr_connection_destroy(struct wr_connection *connection);
+
+/* ---- gate.c: from accept to the finished handshake ---- */
+
+/* A TLS listener has accepted FD. */
+void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer);
+/* Why and how a connection is turned away; DETAIL and SNI may be "". */
+struct wr_gate_refusal {
+    enum wr_refusal reason;
+    enum wr_refusal_cause cause;
+    enum wr_refuse_with how;
+    struct wr_str detail;
+    struct wr_str sni;
+};
+/* FD, never made a connection. */
+void wr_gate_turn_away(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
+                       struct wr_gate_refusal refusal);
+/* One that is SILENT, WAITING or HANDSHAKING. */
+void wr_gate_refuse(struct wr_connection *connection, struct wr_gate_refusal refusal);
+/* Counts a refusal and writes its line; PEER may be NULL. ACCEPTED: when it was accepted. */
+void wr_gate_count(struct wr_downstream *downstream, const struct wr_address *peer,
+                   struct wr_gate_refusal refusal, uint64_t accepted);
+/* The controller's events and its turn. */
+extern const struct wr_admission_events wr_gate_admission_events;
+void wr_gate_turn(struct wr_task *task);
+
+/* ---- linger.c: the last words ---- */
+
+/* Our end was asked for; waits for it to be sent, then for the peer's end (RFC 9112 section 9.6). */
+void wr_linger_begin(struct wr_connection *connection);
+/* For a transport that is told to go with an alert. */
+extern const struct wr_transport_events wr_linger_events;
+
+#endif

@@ -1,0 +1,187 @@
+/* The listener's side: accept, drain, sample, end. */
+#include "downstream/downstream.h"
+
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/mem.h"
+#include "downstream/connection.h"
+
+/* A turn; established connections get their turn between. */
+#define ACCEPT_BATCH 64
+
+/* ---- accept ---- */
+
+static void accept_plain(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
+{
+    struct wr_connection *connection = wr_connection_new(downstream, peer);
+    if (wr_connection_open(connection, fd, &wr_linger_events) == WR_OK) {
+        wr_connection_serve(connection);
+        return;
+    }
+    wr_gate_count(downstream, peer, (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS},
+                  connection->accepted);
+    wr_connection_destroy(connection);
+}
+
+static void on_accepted(void *owner, int fd, const struct wr_address *peer)
+{
+    struct wr_downstream *downstream = owner;
+    wr_metric_inc(&downstream->env.metrics->connections_accepted);
+    if (downstream->count >= downstream->options->max_connections) {
+        struct wr_gate_refusal refusal = {.reason = WR_REFUSAL_TOO_MANY_CONNECTIONS,
+                                          .how = downstream->options->refuse_with};
+        wr_gate_turn_away(downstream, fd, peer, refusal);
+    } else if (downstream->options->tls == NULL) {
+        accept_plain(downstream, fd, peer);
+    } else {
+        wr_gate_accept(downstream, fd, peer);
+    }
+}
+
+static void on_starved(void *owner, bool paused)
+{
+    struct wr_downstream *downstream = owner;
+    struct wr_listener_metrics *metrics = downstream->env.metrics;
+    if (paused) {
+        wr_metric_inc(&metrics->accept_paused);
+        return;
+    }
+    wr_metric_inc(&metrics->connections_accepted);
+    wr_gate_count(downstream, NULL, (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS},
+                  wr_loop_now(downstream->env.loop));
+}
+
+static const struct wr_listener_events listener_events = {
+    .accepted = on_accepted,
+    .starved = on_starved,
+};
+
+/* ---- life ---- */
+
+/* After all connections and exchanges, which were released before it. */
+static void release(struct wr_garbage *garbage)
+{
+    struct wr_downstream *downstream = WR_CONTAINER_OF(garbage, struct wr_downstream, garbage);
+    wr_proxy_free(downstream->proxy);
+    wr_admission_free(downstream->admission);
+    free(downstream);
+}
+
+enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
+                              const struct wr_downstream_options *options, int fd,
+                              struct wr_downstream **out)
+{
+    struct wr_downstream *downstream = WR_NEW(struct wr_downstream);
+    downstream->env = *env;
+    downstream->options = options;
+    for (size_t i = 0; i < WR_CONNECTION__COUNT; i++)
+        wr_list_init(&downstream->lists[i]);
+    wr_task_init(&downstream->turn, wr_gate_turn);
+    downstream->admission =
+        wr_admission_new(&options->admission, &wr_gate_admission_events, downstream);
+    downstream->proxy = wr_proxy_new(env->loop, &options->proxy, env->clusters);
+    downstream->exchanges = (struct wr_exchange_host){
+        .loop = env->loop,
+        .chunks = wr_transport_host_chunks(env->transports),
+        .access_log = env->access_log,
+        .worker_metrics = env->worker_metrics,
+        .metrics = env->metrics,
+        .content_limit = options->content_limit,
+        .inactivity_timeout = options->timeouts.inactivity,
+        .request_timeout = options->timeouts.request,
+    };
+    enum wr_err err = wr_listener_new(env->loop, fd, ACCEPT_BATCH, &listener_events, downstream,
+                                      &downstream->listener);
+    if (err != WR_OK) {
+        release(&downstream->garbage);
+        downstream = NULL;
+    }
+    *out = downstream;
+    return err;
+}
+
+/* Calls EACH for all that are in STATE now. EACH may end any connection, and leave this one where it is. */
+static void for_all_in(struct wr_downstream *downstream, enum wr_connection_state state,
+                       void (*each)(struct wr_connection *connection))
+{
+    struct wr_list todo;
+    wr_list_init(&todo);
+    wr_list_splice_back(&todo, &downstream->lists[state]);
+    struct wr_list *link;
+    while ((link = wr_list_pop_front(&todo)) != NULL) {
+        wr_list_push_back(&downstream->lists[state], link);
+        each(WR_CONTAINER_OF(link, struct wr_connection, link));
+    }
+}
+
+static void refuse_draining(struct wr_connection *connection)
+{
+    enum wr_refuse_with how = connection->downstream->options->refuse_with;
+    wr_gate_refuse(connection,
+                   (struct wr_gate_refusal){.reason = WR_REFUSAL_DRAINING,
+                                            .how = how == WR_REFUSE_RESET ? how : WR_REFUSE_CLOSE});
+}
+
+void wr_downstream_drain(struct wr_downstream *downstream)
+{
+    if (downstream->draining)
+        return;
+    downstream->draining = true;
+    wr_listener_close(downstream->listener);
+    downstream->listener = NULL;
+    for_all_in(downstream, WR_CONNECTION_SILENT, refuse_draining);
+    for_all_in(downstream, WR_CONNECTION_WAITING, refuse_draining);
+    for_all_in(downstream, WR_CONNECTION_IDLE, wr_connection_drain);
+    for_all_in(downstream, WR_CONNECTION_HEAD, wr_connection_drain);
+    for_all_in(downstream, WR_CONNECTION_ACTIVE, wr_connection_drain);
+}
+
+static void end_draining(struct wr_connection *connection)
+{
+    wr_connection_end(connection, WR_ERR_DRAINING);
+}
+
+static void end_closing(struct wr_connection *connection)
+{
+    wr_connection_end(connection, WR_OK);
+}
+
+void wr_downstream_free(struct wr_downstream *downstream)
+{
+    static void (*const end[WR_CONNECTION__COUNT])(struct wr_connection *) = {
+        [WR_CONNECTION_SILENT] = refuse_draining,
+        [WR_CONNECTION_WAITING] = refuse_draining,
+        [WR_CONNECTION_HANDSHAKING] = refuse_draining,
+        [WR_CONNECTION_IDLE] = end_draining,
+        [WR_CONNECTION_HEAD] = end_draining,
+        [WR_CONNECTION_ACTIVE] = end_draining,
+        [WR_CONNECTION_FLUSHING] = end_draining,
+        [WR_CONNECTION_CLOSING] = end_closing,
+        [WR_CONNECTION_REFUSING] = wr_connection_destroy,
+        [WR_CONNECTION_REFUSED] = wr_connection_destroy,
+    };
+    if (downstream == NULL)
+        return;
+    wr_listener_close(downstream->listener);
+    for (size_t i = 0; i < WR_CONNECTION__COUNT; i++)
+        for_all_in(downstream, (enum wr_connection_state)i, end[i]);
+    wr_task_cancel(&downstream->turn);
+    wr_loop_release(downstream->env.loop, &downstream->garbage, release);
+}
+
+/* ---- looking ---- */
+
+size_t wr_downstream_connections(const struct wr_downstream *downstream)
+{
+    return downstream->count;
+}
+
+void wr_downstream_sample(struct wr_downstream *downstream)
+{
+    unsigned length = 0;
+    unsigned limit = 0;
+    if (downstream->listener != NULL)
+        wr_socket_accept_queue(wr_listener_fd(downstream->listener), &length, &limit);
+    wr_metric_set(&downstream->env.metrics->accept_queue, length);
+}

@@ -1,0 +1,286 @@
+/* From accept to the finished handshake: translates peer addresses and ClientHellos into questions to the admission
+ * controller, and its verdicts into what the transport does. Whatever is turned away is counted here, once. */
+#include "downstream/connection.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+/* Connections kept to be told an alert; what is above is reset. */
+#define ALERTS_AT_ONCE 256
+
+static uint64_t now_of(const struct wr_downstream *downstream)
+{
+    return wr_loop_now(downstream->env.loop);
+}
+
+/* ---- turning away ---- */
+
+void wr_gate_count(struct wr_downstream *downstream, const struct wr_address *peer,
+                   struct wr_gate_refusal refusal, uint64_t accepted)
+{
+    struct wr_listener_metrics *metrics = downstream->env.metrics;
+    wr_metric_inc(&metrics->connections_refused[refusal.reason]);
+    if (refusal.cause != WR_CAUSE_NONE)
+        wr_metric_inc(&metrics->handshakes_refused_by_cause[refusal.cause]);
+
+    struct wr_access_log *log = downstream->env.access_log;
+    if (log == NULL || !wr_access_log_enabled(log))
+        return;
+    char text[WR_ADDRESS_TEXT];
+    struct wr_access_refusal line = {
+        .wall_usec = wr_loop_wall(downstream->env.loop),
+        .listener = wr_str_from(downstream->options->name),
+        .client = peer != NULL ? wr_address_text(peer, false, text) : WR_STR_EMPTY,
+        .reason = refusal.reason,
+        .cause = refusal.cause,
+        .detail = refusal.detail,
+        .sni = refusal.sni,
+        .duration_usec = now_of(downstream) - accepted,
+    };
+    wr_access_log_refusal(log, &line);
+}
+
+void wr_gate_turn_away(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
+                       struct wr_gate_refusal refusal)
+{
+    wr_gate_count(downstream, peer, refusal, now_of(downstream));
+    if (refusal.how == WR_REFUSE_CLOSE)
+        close(fd);
+    else
+        wr_socket_reset(fd);
+}
+
+/* An alert takes time and memory; with too many at it, a reset says it too. */
+static enum wr_refuse_with affordable(const struct wr_downstream *downstream,
+                                      enum wr_refuse_with how)
+{
+    if (how == WR_REFUSE_ALERT && downstream->refused >= ALERTS_AT_ONCE)
+        return WR_REFUSE_RESET;
+    return how;
+}
+
+static void send_away(struct wr_connection *connection, enum wr_refuse_with how)
+{
+    if (how != WR_REFUSE_ALERT) {
+        wr_transport_refuse(connection->transport, how);
+        wr_connection_destroy(connection);
+        return;
+    }
+    wr_connection_set_state(connection, WR_CONNECTION_REFUSING);
+    wr_transport_set_events(connection->transport, &wr_linger_events, connection);
+    wr_transport_refuse(connection->transport, how);
+}
+
+static void leave(struct wr_connection *connection, enum wr_handshake_outcome outcome)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    /* What a failed handshake has spent is not known: it is taken to be what was expected. */
+    bool spent =
+        outcome == WR_HANDSHAKE_FAILED && connection->ticket.state == WR_TICKET_HANDSHAKING;
+    wr_admission_leave(downstream->admission, &connection->ticket, outcome, false,
+                       spent ? connection->ticket.charged : 0, now_of(downstream));
+}
+
+void wr_gate_refuse(struct wr_connection *connection, struct wr_gate_refusal refusal)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    wr_gate_count(downstream, &connection->client.address, refusal, connection->accepted);
+    leave(connection, WR_HANDSHAKE_FAILED);
+    send_away(connection, affordable(downstream, refusal.how));
+}
+
+/* ---- the controller ---- */
+
+/* At the end of a turn, so that a grant never starts a handshake inside the callback of another. */
+void wr_gate_turn(struct wr_task *task)
+{
+    struct wr_downstream *downstream = WR_CONTAINER_OF(task, struct wr_downstream, turn);
+    downstream->budget_turn = wr_loop_turns(downstream->env.loop);
+    if (wr_admission_run(downstream->admission, now_of(downstream)))
+        wr_loop_defer_next(downstream->env.loop, task);
+}
+
+/* The first ClientHello of a turn finds a fresh budget. Who waits has the turn task, which brings one. */
+static void renew_budget(struct wr_downstream *downstream)
+{
+    uint64_t turn = wr_loop_turns(downstream->env.loop);
+    if (turn == downstream->budget_turn || !wr_list_empty(&downstream->turn.link))
+        return;
+    downstream->budget_turn = turn;
+    (void)wr_admission_run(downstream->admission, now_of(downstream));
+}
+
+static void on_grant(void *owner, struct wr_ticket *ticket)
+{
+    struct wr_connection *connection = WR_CONTAINER_OF(ticket, struct wr_connection, ticket);
+    (void)owner;
+    if (wr_socket_peer_gone(wr_transport_fd(connection->transport))) {
+        /* No cryptography for one that has left. */
+        leave(connection, WR_HANDSHAKE_GONE);
+        wr_gate_refuse(connection, (struct wr_gate_refusal){.reason = WR_REFUSAL_ABANDONED,
+                                                            .how = WR_REFUSE_CLOSE});
+        return;
+    }
+    wr_connection_set_state(connection, WR_CONNECTION_HANDSHAKING);
+    wr_transport_admit(connection->transport);
+}
+
+static void on_evict(void *owner, struct wr_ticket *ticket)
+{
+    struct wr_connection *connection = WR_CONTAINER_OF(ticket, struct wr_connection, ticket);
+    (void)owner;
+    wr_gate_refuse(connection, (struct wr_gate_refusal){.reason = WR_REFUSAL_TOO_MANY_CONNECTIONS,
+                                                        .how = WR_REFUSE_RESET});
+}
+
+const struct wr_admission_events wr_gate_admission_events = {.grant = on_grant, .evict = on_evict};
+
+/* ---- gate 1 and the handshake ---- */
+
+static enum wr_gate_verdict on_client_hello(void *owner, const struct wr_client_hello *hello)
+{
+    struct wr_connection *connection = owner;
+    struct wr_downstream *downstream = connection->downstream;
+    if (connection->state != WR_CONNECTION_SILENT) /* a second one (RFC 8446 section 4.1.4) */
+        return WR_GATE_ADMIT;
+    renew_budget(downstream);
+    struct wr_admission_decision decision = wr_admission_hello(
+        downstream->admission, &connection->ticket,
+        hello->claims_resumption ? WR_CLASS_RESUME : WR_CLASS_FULL, now_of(downstream));
+    switch (decision.verdict) {
+    case WR_ADMIT:
+        wr_connection_set_state(connection, WR_CONNECTION_HANDSHAKING);
+        return WR_GATE_ADMIT;
+    case WR_WAIT:
+        wr_connection_set_state(connection, WR_CONNECTION_WAITING);
+        wr_loop_defer_next(downstream->env.loop, &downstream->turn);
+        return WR_GATE_WAIT;
+    case WR_REFUSE:
+        break;
+    }
+    wr_gate_refuse(connection, (struct wr_gate_refusal){.reason = decision.reason,
+                                                        .cause = decision.cause,
+                                                        .how = downstream->options->refuse_with,
+                                                        .sni = hello->sni});
+    return WR_GATE_REFUSE;
+}
+
+static void on_established(void *owner)
+{
+    struct wr_connection *connection = owner;
+    struct wr_downstream *downstream = connection->downstream;
+    struct wr_listener_metrics *metrics = downstream->env.metrics;
+    struct wr_tls_info info = {.resumed = false};
+    (void)wr_transport_tls_info(connection->transport, &info);
+    wr_metric_inc(info.resumed ? &metrics->handshakes_resumed : &metrics->handshakes_full);
+    wr_histogram_record(&metrics->handshake_wait, connection->ticket.waited);
+    wr_histogram_record(&metrics->handshake_duration, now_of(downstream) - connection->accepted);
+    wr_admission_leave(downstream->admission, &connection->ticket, WR_HANDSHAKE_DONE, info.resumed,
+                       info.cpu_usec, now_of(downstream));
+    wr_connection_serve(connection);
+}
+
+static enum wr_refusal reason_of(enum wr_err why)
+{
+    switch (why) {
+    case WR_ERR_CLIENT_CLOSED:
+    case WR_ERR_CLIENT_RESET:
+    case WR_ERR_TLS_TRUNCATED:
+        return WR_REFUSAL_ABANDONED;
+    case WR_ERR_TLS_NOT_TLS:
+        return WR_REFUSAL_NOT_TLS;
+    default:
+        return WR_REFUSAL_TLS_ERROR;
+    }
+}
+
+static void on_closed(void *owner, enum wr_err why, const char *detail)
+{
+    wr_gate_refuse(owner,
+                   (struct wr_gate_refusal){.reason = reason_of(why),
+                                            .how = WR_REFUSE_CLOSE,
+                                            .detail = wr_str_from(detail != NULL ? detail : "")});
+}
+
+static void on_read_end(void *owner, bool clean)
+{
+    (void)clean;
+    on_closed(owner, WR_ERR_CLIENT_CLOSED, "");
+}
+
+static const struct wr_transport_events gate_events = {
+    .client_hello = on_client_hello,
+    .established = on_established,
+    .read_end = on_read_end,
+    .closed = on_closed,
+};
+
+/* ---- gate 0 ---- */
+
+/* One to be told by an alert is kept, without a ticket, until its ClientHello has come and the alert has gone. */
+static void refuse_at_accept(struct wr_connection *connection, int fd,
+                             struct wr_gate_refusal refusal)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    refusal.how = affordable(downstream, refusal.how);
+    if (refusal.how != WR_REFUSE_ALERT) {
+        wr_gate_turn_away(downstream, fd, &connection->client.address, refusal);
+        wr_connection_destroy(connection);
+        return;
+    }
+    wr_gate_count(downstream, &connection->client.address, refusal, connection->accepted);
+    if (wr_connection_open(connection, fd, &wr_linger_events) == WR_OK)
+        send_away(connection, WR_REFUSE_ALERT);
+    else
+        wr_connection_destroy(connection);
+}
+
+static struct wr_admission_source source_of(const struct wr_downstream *downstream,
+                                            const struct wr_address *peer)
+{
+    struct wr_admission_source source = {
+        .trusted = wr_cidr_list_contains(downstream->options->trusted,
+                                         downstream->options->trusted_count, peer)};
+    if (peer->storage.ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const void *)&peer->storage;
+        source.key = UINT64_C(1) << 32 | v4->sin_addr.s_addr;
+    } else if (peer->storage.ss_family == AF_INET6) {
+        const struct in6_addr *v6 =
+            &((const struct sockaddr_in6 *)(const void *)&peer->storage)->sin6_addr;
+        if (IN6_IS_ADDR_V4MAPPED(v6)) {
+            uint32_t v4;
+            memcpy(&v4, &v6->s6_addr[12], sizeof(v4));
+            source.key = UINT64_C(1) << 32 | v4;
+        } else {
+            memcpy(&source.key, v6->s6_addr, sizeof(source.key));
+        }
+    }
+    return source;
+}
+
+void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
+{
+    struct wr_connection *connection = wr_connection_new(downstream, peer);
+    struct wr_admission_decision decision =
+        wr_admission_arrive(downstream->admission, &connection->ticket, source_of(downstream, peer),
+                            connection->accepted);
+    if (decision.verdict == WR_REFUSE) {
+        refuse_at_accept(connection, fd,
+                         (struct wr_gate_refusal){.reason = decision.reason,
+                                                  .cause = decision.cause,
+                                                  .how = downstream->options->refuse_with});
+        return;
+    }
+    if (wr_connection_open(connection, fd, &gate_events) != WR_OK) {
+        leave(connection, WR_HANDSHAKE_GONE);
+        wr_gate_count(downstream, peer,
+                      (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS},
+                      connection->accepted);
+        wr_connection_destroy(connection);
+        return;
+    }
+    wr_connection_set_state(connection, WR_CONNECTION_SILENT);
+}
