@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -144,13 +146,18 @@ Test(listener, what_is_accepted)
 
 Test(listener, unix_socket)
 {
-    open_listener(WR_CLOCK_SIMULATED, "unix:/tmp/wr-test-listener.sock", 16);
+    char folder[] = "/tmp/wr-io-XXXXXX";
+    char text[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(text, sizeof text, "unix:%s/s", folder);
+    open_listener(WR_CLOCK_SIMULATED, text, 16);
     int client;
     connect_clients(&client, 1);
     wr_loop_turn(loop, WR_SEC);
     cr_assert_eq(accepted_count, 1);
     close(client);
-    unlink("/tmp/wr-test-listener.sock");
+    unlink(text + 5);
+    rmdir(folder);
 }
 
 Test(listener, a_batch_a_turn_and_all_in_the_end)
