@@ -7,7 +7,10 @@
 #include "config/snapshot.h"
 
 /* Runs SNAPSHOT until SIGTERM or SIGINT has drained it, a second signal, or a failure to start. Blocks; the process's
- * signals are its own. WR_OK: all ended within the drain timeout. */
+ * signals are its own, and stay blocked afterwards.
+ *
+ * WR_OK: all connections ended within the drain timeout. CANCELLED: the timeout passed or a second signal came, what was
+ * left was cut off. Anything else: it could not start, the log says why, and nothing was served. */
 WR_MUST_USE enum wr_err wr_server_run(const struct wr_snapshot *snapshot);
 
 #endif
