@@ -86,7 +86,7 @@ void wr_log_write(struct wr_log_site *site, enum wr_log_level level, const char 
 {
     unsigned long long skipped = 0;
     if (level > atomic_load_explicit(&max_level, memory_order_relaxed) ||
-        !may_write(site, &skipped))
+        (level <= WR_LOG_WARN && !may_write(site, &skipped)))
         return;
 
     char message[MESSAGE_ROOM];

@@ -1,5 +1,6 @@
-/* The error log: what a person who runs weir must know. One line an event, to standard error, never a secret. Repeats of
- * one place are rate-limited (one line a second, the count of those left out is told). Any thread. */
+/* The error log: what a person who runs weir must know. One line an event, to standard error, never a secret. Errors and
+ * warnings, which the outside may cause, are rate-limited by place (one line a second, the count of those left out is told);
+ * INFO is for what the operator did and is never left out. Any thread. */
 #ifndef WR_OBSERVE_LOG_H
 #define WR_OBSERVE_LOG_H
 

@@ -140,6 +140,13 @@ static unsigned long left_out(const char *text)
     return at != NULL && sscanf(at, "(%lu more", &count) == 1 ? count : 0;
 }
 
+Test(log, what_the_operator_did_is_never_left_out)
+{
+    for (int i = 0; i < 5; i++)
+        wr_log(WR_LOG_INFO, "test", "listener %d", i);
+    cr_assert_eq(lines(caught()), 5);
+}
+
 Test(log, threads_lose_no_count)
 {
     pthread_t threads[3];
