@@ -5,7 +5,7 @@
 void wr_message_init(struct wr_message *message, struct wr_chunk_pool *pool, size_t limit,
                      void (*progress)(struct wr_message *message))
 {
-    *message = (struct wr_message){.limit = limit, .progress = progress};
+    *message = (struct wr_message){.limit = limit, .content_cap = UINT64_MAX, .progress = progress};
     wr_bytes_init(&message->content, pool);
     wr_bytes_init(&message->replay, pool);
 }
@@ -192,10 +192,23 @@ size_t wr_message_room(const struct wr_message *message)
 }
 
 /* False: nobody wants content any more. */
-static bool takes_content(const struct wr_message *message)
+static bool is_open(const struct wr_message *message)
 {
     WR_ASSERT(message->state == WR_MESSAGE_OPEN || message->state == WR_MESSAGE_FAILED);
     return message->state == WR_MESSAGE_OPEN;
+}
+
+/* As is_open(), when N more bytes are there and the policy has judged them. */
+static bool takes_content(struct wr_message *message, size_t n)
+{
+    if (!is_open(message))
+        return false;
+    if (message->put_bytes + n <= message->content_cap)
+        return true;
+    message->content_cap = UINT64_MAX;
+    if (message->policy != NULL && message->policy->too_large != NULL)
+        message->policy->too_large(message->policy_owner);
+    return is_open(message);
 }
 
 static void content_came(struct wr_message *message, size_t n)
@@ -208,7 +221,7 @@ static void content_came(struct wr_message *message, size_t n)
 
 void wr_message_put(struct wr_message *message, const void *p, size_t n)
 {
-    if (n == 0 || !takes_content(message))
+    if (n == 0 || !takes_content(message, n))
         return;
     wr_bytes_append(&message->content, p, n);
     content_came(message, n);
@@ -219,7 +232,7 @@ void wr_message_put_bytes(struct wr_message *message, struct wr_bytes *bytes)
     size_t n = bytes->length;
     if (n == 0)
         return;
-    if (!takes_content(message)) {
+    if (!takes_content(message, n)) {
         wr_bytes_clear(bytes);
         return;
     }
@@ -229,7 +242,7 @@ void wr_message_put_bytes(struct wr_message *message, struct wr_bytes *bytes)
 
 void wr_message_end(struct wr_message *message, struct wr_fields *trailers)
 {
-    if (!takes_content(message))
+    if (!is_open(message))
         return;
     message->state = WR_MESSAGE_ENDED;
     message->trailers = trailers;

@@ -63,6 +63,9 @@ struct wr_message_policy {
     /* The source failed before the final head. True: the policy has taken care; the message is as new already when this is
      * called, another source may be set from within. False: the sink gets abort(). */
     bool (*failed)(void *owner, enum wr_err why);
+    /* More than `content_cap` would come in. Called once, from within the source's call, before the bytes are taken; the policy
+     * cancels or stops the message, else they pass. */
+    void (*too_large)(void *owner);
 };
 
 enum wr_message_state {
@@ -88,6 +91,8 @@ struct wr_message {
     struct wr_fields *trailers; /* or NULL */
     struct wr_bytes content;
     size_t limit; /* bytes of content held at most */
+    uint64_t
+        content_cap; /* bytes of content in all that pass without asking the policy; UINT64_MAX: no limit */
 
     uint64_t put_bytes;    /* content that came in */
     uint64_t taken_bytes;  /* content handed to the sink; starts again after a rewind */

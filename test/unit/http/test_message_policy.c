@@ -114,7 +114,18 @@ static bool policy_failed(void *owner, enum wr_err why)
     return cares;
 }
 
-static const struct wr_message_policy policy = {policy_head, policy_failed};
+static bool cancels;
+
+static void policy_too_large(void *owner)
+{
+    (void)owner;
+    hear("too large. ");
+    if (cancels)
+        wr_message_cancel(&message, WR_ERR_CONTENT_TOO_LARGE);
+}
+
+static const struct wr_message_policy policy = {
+    .head = policy_head, .failed = policy_failed, .too_large = policy_too_large};
 
 static void answer_at_once(void)
 {
@@ -193,4 +204,29 @@ Test(message_policy, a_source_is_dropped_once)
     stop_it();
     wr_message_drop_source(&message, WR_ERR_RESPONSE_TIMEOUT);
     HEARD("");
+}
+
+Test(message_policy, content_beyond_the_cap_is_judged_before_it_is_taken)
+{
+    wr_message_set_policy(&message, &policy, NULL);
+    attach();
+    message.content_cap = 10;
+    cancels = true;
+    wr_message_head(&message, &head, 0);
+    put(10);
+    HEARD("policy 200. head 200. content 10. room 10. ");
+    put(1);
+    HEARD("too large. stop content_too_large. abort content_too_large. ");
+    cr_assert_eq(message.put_bytes, 10);
+}
+
+Test(message_policy, content_beyond_the_cap_passes_when_the_policy_lets_it_and_is_told_once)
+{
+    wr_message_set_policy(&message, &policy, NULL);
+    attach();
+    message.content_cap = 10;
+    wr_message_head(&message, &head, 0);
+    put(11);
+    put(12);
+    HEARD("policy 200. head 200. too large. content 11. room 11. content 12. room 12. ");
 }
