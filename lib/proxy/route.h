@@ -20,9 +20,10 @@ struct wr_respond_options {
 };
 
 struct wr_route {
-    const char *name;     /* for logs: as configured, or "#3" */
-    struct wr_str host;   /* "" = any, "www.example.com", "*.example.com"; lower case; without port */
-    struct wr_str path;   /* "" = any, else a prefix: "/api/" or "/api" (which matches "/api", "/api/x", not "/apix") */
+    const char *name;   /* for logs: as configured, or "#3" */
+    struct wr_str host; /* "" = any, "www.example.com", "*.example.com"; lower case; without port */
+    struct wr_str
+        path; /* "" = any, else a prefix: "/api/" or "/api" (which matches "/api", "/api/x", not "/apix") */
     enum wr_route_action action;
     unsigned cluster; /* index, of WR_ROUTE_CLUSTER */
     struct wr_respond_options respond;

@@ -33,11 +33,13 @@ struct wr_cluster_options {
     uint64_t max_connection_age;
     uint32_t max_connections; /* a worker */
     uint32_t max_idle;        /* a worker; the least recently used goes first */
-    uint32_t max_pending;     /* requests waiting for a connection, a worker: more are POOL_FULL */
+    uint32_t
+        max_pending; /* requests waiting with no connection being made for them, a worker: more are POOL_FULL */
     uint64_t max_requests_per_connection;
-    uint32_t retry_budget_percent; /* retries at most this share of requests, of the last ten seconds; a few are always allowed */
-    bool retry_connect;            /* another endpoint is tried when a connection cannot be made */
-    bool retry_reused;             /* the keep-alive race: once more on a fresh connection */
+    uint32_t
+        retry_budget_percent; /* retries at most this share of requests, of the last ten seconds; a few are always allowed */
+    bool retry_connect; /* another endpoint is tried when a connection cannot be made */
+    bool retry_reused;  /* the keep-alive race: once more on a fresh connection */
     struct wr_client_codec_options codec;
 };
 
@@ -49,18 +51,21 @@ struct wr_cluster *wr_cluster_new(struct wr_transport_host *host,
                                   struct wr_cluster_metrics *metrics);
 const struct wr_cluster_options *wr_cluster_options(const struct wr_cluster *cluster);
 struct wr_cluster_metrics *wr_cluster_metrics(struct wr_cluster *cluster);
-/* Closes idle connections; those in use close after their exchange. */
+/* Nothing is kept for reuse any more: idle connections close now, those in use after their exchange. Requests are still
+ * served. */
 void wr_cluster_drain(struct wr_cluster *cluster);
 /* Exchanges in flight and requests pending are failed. Memory returns at the end of the turn. NULL is fine. */
 void wr_cluster_free(struct wr_cluster *cluster);
 
 struct wr_upstream_request;
+struct wr_upstream_connection;
 
 struct wr_upstream_request_events {
-    /* The exchange is attached to a connection (its messages have source and sink now); REUSED: it had served before. The
-     * request object is free again. May come from within wr_cluster_request(). */
-    void (*attached)(struct wr_upstream_request *request, const struct wr_endpoint_options *endpoint,
-                     bool reused);
+    /* A connection was found, and right after this call the exchange's messages get source and sink: whatever happens then is
+     * told through them. REUSED: it comes from the pool, so its peer may be closing it just now. The request object is free
+     * again. Must not ask for another connection. May come from within wr_cluster_request(). */
+    void (*attached)(struct wr_upstream_request *request,
+                     const struct wr_endpoint_options *endpoint, bool reused);
     /* No connection was to be had. May come from within wr_cluster_request(). */
     void (*failed)(struct wr_upstream_request *request, enum wr_err why,
                    const struct wr_endpoint_options *endpoint);
@@ -72,8 +77,8 @@ struct wr_upstream_request {
     const struct wr_upstream_request_events *events;
     struct wr_exchange *exchange;
     struct wr_cluster *cluster;
-    void *connection; /* being made for it, or NULL */
-    bool fresh;       /* never a pooled connection: a retry */
+    struct wr_upstream_connection *connection; /* being made for it, or NULL */
+    bool fresh;                                /* never a pooled connection: a retry */
 };
 
 void wr_upstream_request_init(struct wr_upstream_request *request,

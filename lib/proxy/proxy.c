@@ -1,0 +1,186 @@
+#include "proxy/proxy.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "proxy/attempt.h"
+#include "proxy/inside.h"
+#include "proxy/local.h"
+#include "proxy/path.h"
+
+/* The handler of one exchange. Lives in its arena. */
+struct answer {
+    struct wr_proxy *proxy;
+    struct wr_exchange *exchange;
+    struct wr_attempt *attempt; /* NULL: answered locally */
+};
+
+/* ---- the exchange calls ---- */
+
+/* A request that still waited for a connection was not kept waiting by its sender or by an upstream. */
+static enum wr_err real_reason(const struct answer *answer, enum wr_err why)
+{
+    bool wishing = answer->attempt != NULL && answer->attempt->wishing;
+    return wishing && why == WR_ERR_RESPONSE_TIMEOUT ? WR_ERR_POOL_FULL : why;
+}
+
+/* Answers with WHY while nothing was answered yet, else cuts the response off. */
+static void give_up(struct answer *answer, enum wr_err why)
+{
+    struct wr_exchange *exchange = answer->exchange;
+    if (answer->attempt != NULL)
+        wr_attempt_cancel(answer->attempt);
+    if (exchange->response.state == WR_MESSAGE_WAITING) {
+        wr_message_drop_source(&exchange->response, why);
+        wr_local_error(exchange, why, answer->proxy->name);
+        return;
+    }
+    wr_message_cancel(&exchange->response, why);
+    wr_message_cancel(&exchange->request, why);
+}
+
+static void expired(void *handler, enum wr_err why)
+{
+    struct answer *answer = handler;
+    give_up(answer, real_reason(answer, why));
+}
+
+static void finished(void *handler)
+{
+    struct answer *answer = handler;
+    if (answer->attempt != NULL)
+        wr_attempt_cancel(answer->attempt);
+}
+
+static const struct wr_exchange_handler handler_ops = {
+    .expired = expired,
+    .finished = finished,
+};
+
+/* ---- the content limit ---- */
+
+static void content_too_large(void *owner)
+{
+    give_up(owner, WR_ERR_CONTENT_TOO_LARGE);
+}
+
+static const struct wr_message_policy request_policy = {.too_large = content_too_large};
+
+/* A length that is told is judged before anything is read, one that is not while it grows. */
+static enum wr_err limit_content(struct answer *answer)
+{
+    struct wr_message *request = &answer->exchange->request;
+    uint64_t limit = answer->proxy->options->request_content_limit;
+    if (request->head->content_length != WR_LENGTH_UNKNOWN &&
+        (uint64_t)request->head->content_length > limit)
+        return WR_ERR_CONTENT_TOO_LARGE;
+    if (request->put_bytes > limit)
+        return WR_ERR_CONTENT_TOO_LARGE;
+    request->content_cap = limit;
+    wr_message_set_policy(request, &request_policy, answer);
+    return WR_OK;
+}
+
+/* ---- a request ---- */
+
+/* RFC 9110 section 7.6.2. *ANSWERED: it was for us. */
+static enum wr_err count_hop(struct answer *answer, bool *answered)
+{
+    struct wr_head *head = answer->exchange->request.head;
+    struct wr_field *field = wr_fields_find(&head->fields, WR_FIELD_MAX_FORWARDS);
+    *answered = false;
+    if (head->method != WR_METHOD_OPTIONS || field == NULL)
+        return WR_OK;
+    uint64_t hops;
+    if (!wr_str_parse_u63(field->value, &hops))
+        return WR_ERR_BAD_REQUEST;
+    if (hops == 0) {
+        *answered = true;
+        wr_local_options(answer->exchange);
+        return WR_OK;
+    }
+    field->value = wr_arena_printf(&answer->exchange->arena, "%llu", (unsigned long long)hops - 1);
+    return WR_OK;
+}
+
+static enum wr_err send_upstream(struct answer *answer, unsigned index)
+{
+    struct wr_proxy *proxy = answer->proxy;
+    struct wr_exchange *exchange = answer->exchange;
+    struct wr_cluster *cluster = proxy->clusters[index];
+    exchange->cluster = wr_str_from(wr_cluster_options(cluster)->name);
+    bool answered;
+    enum wr_err err = count_hop(answer, &answered);
+    if (err == WR_OK && !answered)
+        err = wr_forward_request(&proxy->forward, exchange);
+    if (err != WR_OK || answered)
+        return err;
+    answer->attempt = wr_arena_alloc(&exchange->arena, sizeof(*answer->attempt));
+    wr_attempt_start(answer->attempt, proxy, exchange, cluster);
+    return WR_OK;
+}
+
+static enum wr_err check(const struct wr_exchange *exchange)
+{
+    if (exchange->refused != WR_OK)
+        return exchange->refused;
+    enum wr_method method = exchange->request.head->method;
+    return method == WR_METHOD_CONNECT || method == WR_METHOD_TRACE ? WR_ERR_METHOD_NOT_ALLOWED
+                                                                    : WR_OK;
+}
+
+/* An error is the answer. */
+static enum wr_err begin(struct answer *answer)
+{
+    struct wr_exchange *exchange = answer->exchange;
+    const struct wr_proxy_options *options = answer->proxy->options;
+    enum wr_err err = check(exchange);
+    if (err != WR_OK)
+        return err;
+    struct wr_head *head = exchange->request.head;
+    err = wr_path_normalise(head->path, options->path_policy, &exchange->arena, &head->path);
+    if (err == WR_OK)
+        err = limit_content(answer);
+    if (err != WR_OK)
+        return err;
+
+    const struct wr_route *route = wr_route_find(&options->routes, head);
+    if (route == NULL)
+        return WR_ERR_NO_ROUTE;
+    exchange->route = wr_str_from(route->name);
+    if (route->action == WR_ROUTE_CLUSTER)
+        return send_upstream(answer, route->cluster);
+    wr_local_respond(exchange, &route->respond);
+    return WR_OK;
+}
+
+void wr_proxy_start(struct wr_proxy *proxy, struct wr_exchange *exchange)
+{
+    struct answer *answer = wr_arena_alloc(&exchange->arena, sizeof(*answer));
+    *answer = (struct answer){.proxy = proxy, .exchange = exchange};
+    wr_exchange_set_handler(exchange, &handler_ops, answer);
+    enum wr_err err = begin(answer);
+    if (err != WR_OK)
+        wr_local_error(exchange, err, proxy->name);
+}
+
+struct wr_proxy *wr_proxy_new(struct wr_loop *loop, const struct wr_proxy_options *options,
+                              struct wr_cluster *const *clusters)
+{
+    struct wr_proxy *proxy = WR_NEW(struct wr_proxy);
+    proxy->loop = loop;
+    proxy->options = options;
+    proxy->clusters = clusters;
+    wr_forward_init(&proxy->forward, &options->forward);
+    proxy->name = wr_local_name(options->forward.via);
+    return proxy;
+}
+
+void wr_proxy_free(struct wr_proxy *proxy)
+{
+    if (proxy == NULL)
+        return;
+    wr_forward_clear(&proxy->forward);
+    free(proxy->name);
+    free(proxy);
+}

@@ -1,0 +1,280 @@
+#include "upstream/connection.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "codec/h1_client.h"
+#include "observe/log.h"
+#include "upstream/inside.h"
+
+/* Which codec speaks on an established connection, by what ALPN chose; the first when nothing was chosen. */
+static const struct {
+    struct wr_str alpn;
+    struct wr_client_codec *(*make)(struct wr_transport *transport,
+                                    const struct wr_client_codec_options *options,
+                                    struct wr_loop *loop,
+                                    const struct wr_client_codec_events *events, void *owner);
+} protocols[] = {
+    {{"http/1.1", 8}, wr_h1_client_new},
+};
+
+/* ---- deadlines ---- */
+
+static void connect_expired(struct wr_upstream_connection *connection)
+{
+    wr_cluster_connect_failed(connection, WR_ERR_CONNECT_TIMEOUT, "");
+}
+
+static void idle_expired(struct wr_upstream_connection *connection)
+{
+    wr_upstream_connection_end(connection);
+}
+
+static void closing_expired(struct wr_upstream_connection *connection)
+{
+    wr_upstream_connection_close(connection, WR_ERR_CANCELLED);
+}
+
+static uint64_t connect_length(const struct wr_upstream_connection *connection)
+{
+    return connection->cluster->options->connect_timeout;
+}
+
+/* Until the idle timeout or the greatest age, whichever comes first. */
+static uint64_t idle_length(const struct wr_upstream_connection *connection)
+{
+    const struct wr_cluster_options *options = connection->cluster->options;
+    uint64_t now = wr_loop_now(connection->cluster->loop);
+    uint64_t oldest = wr_time_add(connection->established, options->max_connection_age);
+    uint64_t age_left = oldest == WR_NEVER ? WR_NEVER : oldest > now ? oldest - now : 0;
+    return options->keep_alive_timeout < age_left ? options->keep_alive_timeout : age_left;
+}
+
+/* For our end to be written; the connection goes anyway then. */
+static uint64_t closing_length(const struct wr_upstream_connection *connection WR_UNUSED)
+{
+    return 1 * WR_SEC;
+}
+
+/* How long a state may last and what comes then. ACTIVE has no row: the exchange's deadline holds. */
+static const struct {
+    uint64_t (*length)(const struct wr_upstream_connection *connection);
+    void (*expired)(struct wr_upstream_connection *connection);
+} deadlines[WR_UPSTREAM_STATES] = {
+    [WR_UPSTREAM_CONNECTING] = {connect_length, connect_expired},
+    [WR_UPSTREAM_IDLE] = {idle_length, idle_expired},
+    [WR_UPSTREAM_CLOSING] = {closing_length, closing_expired},
+};
+
+static void deadline_expired(struct wr_deadline *deadline, uint64_t now WR_UNUSED)
+{
+    struct wr_upstream_connection *connection =
+        WR_CONTAINER_OF(deadline, struct wr_upstream_connection, deadline);
+    if (deadlines[connection->state].expired != NULL)
+        deadlines[connection->state].expired(connection);
+}
+
+/* ---- state ---- */
+
+static _Atomic uint64_t *gauge_of(struct wr_cluster *cluster, enum wr_upstream_state state)
+{
+    switch (state) {
+    case WR_UPSTREAM_IDLE:
+        return &cluster->metrics->upstream_idle;
+    case WR_UPSTREAM_ACTIVE:
+        return &cluster->metrics->upstream_active;
+    default:
+        return NULL;
+    }
+}
+
+static void leave_state(struct wr_upstream_connection *connection)
+{
+    struct wr_cluster *cluster = connection->cluster;
+    if (connection->state == WR_UPSTREAM_NONE)
+        return;
+    wr_list_remove(&connection->link);
+    wr_list_remove(&connection->by_endpoint);
+    cluster->counts[connection->state]--;
+    _Atomic uint64_t *gauge = gauge_of(cluster, connection->state);
+    if (gauge != NULL)
+        wr_metric_dec(gauge);
+    connection->state = WR_UPSTREAM_NONE;
+}
+
+void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
+                                      enum wr_upstream_state state)
+{
+    struct wr_cluster *cluster = connection->cluster;
+    leave_state(connection);
+    connection->state = state;
+    if (state == WR_UPSTREAM_NONE) {
+        wr_loop_deadline_remove(cluster->loop, &connection->deadline);
+        return;
+    }
+
+    wr_list_push_back(&cluster->connections[state], &connection->link);
+    if (state == WR_UPSTREAM_IDLE)
+        wr_list_push_back(&connection->endpoint->idle, &connection->by_endpoint);
+    cluster->counts[state]++;
+    _Atomic uint64_t *gauge = gauge_of(cluster, state);
+    if (gauge != NULL)
+        wr_metric_inc(gauge);
+
+    uint64_t length =
+        deadlines[state].length != NULL ? deadlines[state].length(connection) : WR_NEVER;
+    wr_loop_deadline_set(cluster->loop, &connection->deadline,
+                         wr_time_add(wr_loop_now(cluster->loop), length));
+}
+
+/* ---- what the codec says ---- */
+
+static void stream_closed(void *owner, bool reusable)
+{
+    struct wr_upstream_connection *connection = owner;
+    if (connection->state == WR_UPSTREAM_ACTIVE)
+        wr_cluster_stream_closed(connection, reusable);
+}
+
+/* Behaviour row 23: bytes that come while no request is open are never an answer to anything. */
+static void broken(void *owner, enum wr_err why)
+{
+    struct wr_upstream_connection *connection = owner;
+    struct wr_cluster *cluster = connection->cluster;
+    if (connection->state == WR_UPSTREAM_NONE)
+        return;
+    if (why == WR_ERR_BAD_RESPONSE) {
+        wr_metric_inc(&cluster->metrics->upstream_stray_bytes);
+        wr_log(WR_LOG_WARN, "upstream", "%s: %s sent bytes nobody asked for, connection closed",
+               cluster->options->name, connection->endpoint->options->text);
+    }
+    wr_upstream_connection_close(connection, why);
+    wr_cluster_slot_freed(cluster);
+}
+
+static const struct wr_client_codec_events codec_events = {
+    .stream_closed = stream_closed,
+    .broken = broken,
+};
+
+/* ---- what the transport says before there is a codec, and after ---- */
+
+static void established(void *owner)
+{
+    struct wr_upstream_connection *connection = owner;
+    struct wr_cluster *cluster = connection->cluster;
+    struct wr_str alpn = WR_STR_EMPTY;
+    struct wr_tls_info info;
+    if (wr_transport_tls_info(connection->transport, &info))
+        alpn = info.alpn;
+
+    for (size_t i = 0; i < WR_COUNT_OF(protocols); i++) {
+        if (alpn.n != 0 && !wr_str_eq(alpn, protocols[i].alpn))
+            continue;
+        connection->codec = protocols[i].make(connection->transport, &cluster->options->codec,
+                                              cluster->loop, &codec_events, connection);
+        connection->established = wr_loop_now(cluster->loop);
+        wr_metric_inc(&cluster->metrics->upstream_connects);
+        wr_cluster_connected(connection);
+        return;
+    }
+    wr_cluster_connect_failed(connection, WR_ERR_UPSTREAM_TLS_FAILED, "unknown protocol chosen");
+}
+
+static void connect_closed(void *owner, enum wr_err why, const char *detail)
+{
+    wr_cluster_connect_failed(owner, why, detail);
+}
+
+static const struct wr_transport_events connecting_events = {
+    .established = established,
+    .closed = connect_closed,
+};
+
+static void closing_flushed(void *owner)
+{
+    wr_upstream_connection_close(owner, WR_ERR_CANCELLED);
+}
+
+static void closing_closed(void *owner, enum wr_err why, const char *detail WR_UNUSED)
+{
+    wr_upstream_connection_close(owner, why);
+}
+
+static const struct wr_transport_events closing_events = {
+    .flushed = closing_flushed,
+    .closed = closing_closed,
+};
+
+/* ---- life ---- */
+
+enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster, struct wr_endpoint *endpoint,
+                                       struct wr_upstream_connection **out)
+{
+    struct wr_upstream_connection *connection = WR_NEW(struct wr_upstream_connection);
+    wr_list_init(&connection->link);
+    wr_list_init(&connection->by_endpoint);
+    wr_deadline_init(&connection->deadline, deadline_expired);
+    connection->cluster = cluster;
+    connection->endpoint = endpoint;
+
+    struct wr_transport_counters counters = {
+        .received = &cluster->metrics->upstream_bytes_received,
+        .sent = &cluster->metrics->upstream_bytes_sent,
+    };
+    enum wr_err err =
+        wr_transport_connect(cluster->host, &endpoint->options->address, cluster->options->tls,
+                             counters, &connecting_events, connection, &connection->transport);
+    if (err != WR_OK) {
+        free(connection);
+        return err;
+    }
+    wr_upstream_connection_set_state(connection, WR_UPSTREAM_CONNECTING);
+    *out = connection;
+    return WR_OK;
+}
+
+void wr_upstream_connection_open(struct wr_upstream_connection *connection,
+                                 struct wr_exchange *exchange)
+{
+    WR_ASSERT(connection->codec != NULL && connection->state != WR_UPSTREAM_ACTIVE);
+    connection->served++;
+    wr_upstream_connection_set_state(connection, WR_UPSTREAM_ACTIVE);
+    connection->codec->ops->open(connection->codec, exchange);
+}
+
+static void release(struct wr_garbage *garbage)
+{
+    free(WR_CONTAINER_OF(garbage, struct wr_upstream_connection, garbage));
+}
+
+static void close_codec(struct wr_upstream_connection *connection, enum wr_err why)
+{
+    struct wr_client_codec *codec = connection->codec;
+    connection->codec = NULL;
+    if (codec != NULL)
+        codec->ops->close(codec, why);
+}
+
+void wr_upstream_connection_end(struct wr_upstream_connection *connection)
+{
+    if (connection->state != WR_UPSTREAM_IDLE && connection->state != WR_UPSTREAM_ACTIVE)
+        return;
+    wr_upstream_connection_set_state(connection, WR_UPSTREAM_CLOSING);
+    close_codec(connection, WR_ERR_CANCELLED);
+    wr_transport_set_events(connection->transport, &closing_events, connection);
+    wr_transport_discard_input(connection->transport);
+    wr_transport_end(connection->transport);
+}
+
+void wr_upstream_connection_close(struct wr_upstream_connection *connection, enum wr_err why)
+{
+    if (connection->transport == NULL)
+        return;
+    wr_upstream_connection_set_state(connection, WR_UPSTREAM_NONE);
+    close_codec(connection, why);
+    wr_transport_close(connection->transport);
+    connection->transport = NULL;
+    wr_loop_release(connection->cluster->loop, &connection->garbage, release);
+}

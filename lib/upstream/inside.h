@@ -1,0 +1,59 @@
+/* The inside of a cluster, for the files of lib/upstream. */
+#ifndef WR_UPSTREAM_INSIDE_H
+#define WR_UPSTREAM_INSIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/loop.h"
+#include "upstream/budget.h"
+#include "upstream/cluster.h"
+#include "upstream/connection.h"
+
+struct wr_endpoint {
+    const struct wr_endpoint_options *options;
+    struct wr_list idle;  /* connections, longest idle first */
+    uint64_t avoid_until; /* a connection could not be made: others are preferred until then */
+};
+
+struct wr_cluster {
+    const struct wr_cluster_options *options;
+    struct wr_cluster_metrics *metrics;
+    struct wr_transport_host *host;
+    struct wr_loop *loop;
+    struct wr_endpoint *endpoints;
+    size_t next_endpoint; /* round robin */
+
+    struct wr_list connections[WR_UPSTREAM_STATES];
+    uint32_t counts[WR_UPSTREAM_STATES];
+
+    struct wr_list pending; /* requests, oldest first */
+    uint32_t queued;        /* of these, the ones with no connection being made for them */
+    struct wr_task serve;   /* free connections and free slots meet pending requests */
+
+    struct wr_retry_budget budget;
+    bool draining;
+    bool freed;
+    struct wr_garbage garbage;
+};
+
+/* Connections that count against max_connections. */
+static inline uint32_t wr_cluster_live(const struct wr_cluster *cluster)
+{
+    return cluster->counts[WR_UPSTREAM_CONNECTING] + cluster->counts[WR_UPSTREAM_IDLE] +
+           cluster->counts[WR_UPSTREAM_ACTIVE];
+}
+
+/* ---- what connections tell their cluster ---- */
+
+/* Established, with its codec: it serves the oldest pending request or goes to the pool. */
+void wr_cluster_connected(struct wr_upstream_connection *connection);
+/* Could not be made; it is closed by this. DETAIL for the log, "" = none. */
+void wr_cluster_connect_failed(struct wr_upstream_connection *connection, enum wr_err why,
+                               const char *detail);
+/* Its exchange is over. */
+void wr_cluster_stream_closed(struct wr_upstream_connection *connection, bool reusable);
+/* A connection has gone: there may be room for a queued request. */
+void wr_cluster_slot_freed(struct wr_cluster *cluster);
+
+#endif

@@ -1,0 +1,60 @@
+#include "upstream/pool.h"
+
+#include "base/time.h"
+
+/* When an upstream has closed many connections at once, a request must not pay a system call for each of them: their own
+ * events sweep them away in the next turn, and the request makes a new connection meanwhile. */
+#define MAX_LOOKS 4
+
+static bool is_quiet(const struct wr_upstream_connection *connection)
+{
+    return wr_transport_is_quiet(connection->transport) &&
+           wr_socket_is_quiet(wr_transport_fd(connection->transport));
+}
+
+struct wr_upstream_connection *wr_pool_find(struct wr_cluster *cluster,
+                                            const struct wr_endpoint *endpoint)
+{
+    const struct wr_list *list =
+        endpoint != NULL ? &endpoint->idle : &cluster->connections[WR_UPSTREAM_IDLE];
+    unsigned looks = 0;
+    for (struct wr_list *at = list->prev; at != list && looks < MAX_LOOKS; at = at->prev) {
+        struct wr_upstream_connection *connection =
+            endpoint != NULL ? WR_CONTAINER_OF(at, struct wr_upstream_connection, by_endpoint)
+                             : WR_CONTAINER_OF(at, struct wr_upstream_connection, link);
+        if (is_quiet(connection))
+            return connection;
+        looks++;
+    }
+    return NULL;
+}
+
+bool wr_pool_keeps(const struct wr_upstream_connection *connection)
+{
+    const struct wr_cluster *cluster = connection->cluster;
+    uint64_t oldest = wr_time_add(connection->established, cluster->options->max_connection_age);
+    return !cluster->draining &&
+           connection->served < cluster->options->max_requests_per_connection &&
+           wr_loop_now(cluster->loop) < oldest;
+}
+
+bool wr_pool_evict(struct wr_cluster *cluster)
+{
+    struct wr_list *idle = &cluster->connections[WR_UPSTREAM_IDLE];
+    if (wr_list_empty(idle))
+        return false;
+    wr_upstream_connection_end(WR_CONTAINER_OF(idle->next, struct wr_upstream_connection, link));
+    return true;
+}
+
+void wr_pool_trim(struct wr_cluster *cluster)
+{
+    while (cluster->counts[WR_UPSTREAM_IDLE] > cluster->options->max_idle && wr_pool_evict(cluster))
+        continue;
+}
+
+void wr_pool_clear(struct wr_cluster *cluster)
+{
+    while (wr_pool_evict(cluster))
+        continue;
+}
