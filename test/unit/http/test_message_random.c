@@ -359,6 +359,7 @@ static void check_waiting_for_nothing(const struct sink *sink)
     cr_assert_eq(message.content.length, m.put - m.taken);
     if (sink == NULL)
         return;
+    cr_assert_null(message.interim, "an interim head was not told");
     cr_assert_eq(sink->head, m.head_put, "the head was not told");
     if (message.content.length > 0)
         cr_assert(m.told_any && m.told_at == m.put, "content was not told");
