@@ -29,12 +29,10 @@
 #define MAX_AGE (15 * WR_SEC)      /* of a connection, which serves one request */
 #define LOOK_EVERY (250 * WR_MSEC) /* for connections that are too old, and to accept again */
 
-/* A connection. evhttp owns OUTER, a filter that changes nothing: it is there because libevent says when a filter is
- * freed, and says so of no other part of a connection. */
+/* A connection. evhttp tells nobody when it frees one, so a reference of ours is held beside its own: from time to time
+ * it is let go, and libevent says whether it was the last. */
 struct slot {
-    struct wr_admin *admin;
-    struct bufferevent *outer; /* NULL: free */
-    struct bufferevent *inner; /* OUTER's own */
+    struct bufferevent *connection; /* NULL: free */
     uint64_t since;
 };
 
@@ -154,18 +152,26 @@ static void on_request(struct evhttp_request *request, void *arg)
 
 /* ---- connections ---- */
 
-static void on_filter_freed(void *arg)
+/* Frees the slots of connections that have ended; their sockets are closed with that. */
+static void sweep(struct wr_admin *admin)
 {
-    struct slot *slot = arg;
-    slot->outer = NULL;
-    slot->inner = NULL;
-    slot->admin->used--;
+    for (size_t i = 0; i < WR_COUNT_OF(admin->slots); i++) {
+        struct slot *slot = &admin->slots[i];
+        if (slot->connection == NULL)
+            continue;
+        if (bufferevent_decref(slot->connection)) {
+            slot->connection = NULL;
+            admin->used--;
+        } else {
+            bufferevent_incref(slot->connection);
+        }
+    }
 }
 
 static struct slot *free_slot(struct wr_admin *admin)
 {
     for (size_t i = 0; i < WR_COUNT_OF(admin->slots); i++) {
-        if (admin->slots[i].outer == NULL)
+        if (admin->slots[i].connection == NULL)
             return &admin->slots[i];
     }
     return NULL;
@@ -176,24 +182,18 @@ static struct bufferevent *on_accepted(struct event_base *base, void *arg)
 {
     struct wr_admin *admin = arg;
     struct slot *slot = free_slot(admin);
-    if (slot == NULL)
-        return NULL;
-    struct bufferevent *inner = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    if (inner == NULL)
-        return NULL;
-    struct bufferevent *outer =
-        bufferevent_filter_new(inner, NULL, NULL, BEV_OPT_CLOSE_ON_FREE, on_filter_freed, slot);
-    if (outer == NULL) {
-        bufferevent_free(inner);
-        return NULL;
-    }
-    slot->outer = outer;
-    slot->inner = inner;
+    struct bufferevent *connection = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    if (slot == NULL || connection == NULL)
+        return connection;
+    bufferevent_incref(connection);
+    slot->connection = connection;
     slot->since = wr_loop_now(admin->loop);
     admin->used++;
     if (admin->used == MAX_CONNECTIONS)
+        sweep(admin);
+    if (admin->used == MAX_CONNECTIONS)
         evconnlistener_disable(admin->listener);
-    return outer;
+    return connection;
 }
 
 /* accept() failed, for want of descriptors most likely: without a pause the loop would spin on it. */
@@ -204,12 +204,12 @@ static void on_accept_failed(struct evconnlistener *listener, void *arg)
     evconnlistener_disable(listener);
 }
 
-/* One evhttp gave up before it had given it its socket is nobody's. Any other ends like one whose client went away. */
-static void end_old(struct slot *slot)
+/* One that evhttp gave up before it had given it its socket is nobody's. Any other ends as if its client had gone. */
+static void end_old(struct bufferevent *connection)
 {
-    evutil_socket_t fd = bufferevent_getfd(slot->inner);
+    evutil_socket_t fd = bufferevent_getfd(connection);
     if (fd < 0)
-        bufferevent_free(slot->outer);
+        bufferevent_free(connection);
     else
         (void)shutdown(fd, SHUT_RDWR);
 }
@@ -217,10 +217,11 @@ static void end_old(struct slot *slot)
 static void on_look(struct wr_deadline *deadline, uint64_t now)
 {
     struct wr_admin *admin = WR_CONTAINER_OF(deadline, struct wr_admin, look);
+    sweep(admin);
     for (size_t i = 0; i < WR_COUNT_OF(admin->slots); i++) {
         struct slot *slot = &admin->slots[i];
-        if (slot->outer != NULL && now >= wr_time_add(slot->since, MAX_AGE))
-            end_old(slot);
+        if (slot->connection != NULL && now >= wr_time_add(slot->since, MAX_AGE))
+            end_old(slot->connection);
     }
     if (admin->used < MAX_CONNECTIONS)
         evconnlistener_enable(admin->listener);
@@ -247,10 +248,11 @@ static void free_admin(struct wr_admin *admin)
 {
     if (admin->http != NULL)
         evhttp_free(admin->http);
+    sweep(admin);
     wr_mailbox_free(admin->mailbox);
     if (admin->loop != NULL) {
         wr_loop_deadline_remove(admin->loop, &admin->look);
-        wr_loop_turn(admin->loop, 0); /* libevent frees filters in the turn after */
+        wr_loop_turn(admin->loop, 0); /* libevent frees connections in the turn after */
     }
     wr_loop_free(admin->loop);
     free(admin);
@@ -294,8 +296,6 @@ enum wr_err wr_admin_start(struct wr_metrics_registry *registry, int fd, struct 
     atomic_init(&admin->state, WR_ADMIN_STARTING);
     admin->stop_mail.run = run_stop;
     wr_deadline_init(&admin->look, on_look);
-    for (size_t i = 0; i < WR_COUNT_OF(admin->slots); i++)
-        admin->slots[i].admin = admin;
 
     enum wr_err err = wr_loop_new(WR_CLOCK_MONOTONIC, &admin->loop);
     if (err == WR_OK)
