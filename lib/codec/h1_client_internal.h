@@ -1,0 +1,49 @@
+/* Inside of h1_client*.c. */
+#ifndef WR_CODEC_H1_CLIENT_INTERNAL_H
+#define WR_CODEC_H1_CLIENT_INTERNAL_H
+
+#include "codec/h1_client.h"
+#include "codec/h1_reader.h"
+#include "codec/h1_write.h"
+
+enum wr_h1_sending {
+    WR_H1_SENDING_NOTHING, /* no exchange, or the request message is given up */
+    WR_H1_SENDING_OPEN,    /* sink of the request */
+    WR_H1_SENDING_WHOLE,   /* all of it is with the transport */
+};
+
+struct wr_h1_client {
+    struct wr_client_codec base;
+    struct wr_transport *transport;
+    struct wr_loop *loop;
+    const struct wr_client_codec_events *events;
+    void *owner;
+
+    struct wr_h1_reader reader;
+    struct wr_h1_writer writer;
+    struct wr_exchange *exchange; /* in flight, or NULL */
+    enum wr_h1_sending sending;
+    bool receiving; /* source of the response */
+    unsigned interim_heads;
+    uint64_t sent_before; /* bytes on the wire when the exchange was opened */
+    bool dead;            /* no exchange will be opened any more */
+    bool released;
+    struct wr_garbage garbage;
+};
+
+/* So many 1xx a response; each is held until the exchange ends. */
+#define WR_H1_MOST_INTERIM_HEADS 32
+
+extern const struct wr_transport_events wr_h1_client_transport_events;
+extern const struct wr_sink_ops wr_h1_client_sink_ops;     /* of requests */
+extern const struct wr_source_ops wr_h1_client_source_ops; /* of responses */
+
+/* ---- h1_client.c: endings ---- */
+/* The response will not become whole: tells it WHY, and the owner that this connection is spent. */
+void wr_h1_client_fail(struct wr_h1_client *client, enum wr_err why);
+/* The exchange is taken away or over before its time. */
+void wr_h1_client_drop(struct wr_h1_client *client);
+/* The response is whole; SURPLUS: bytes came after it. */
+void wr_h1_client_response_done(struct wr_h1_client *client, bool surplus);
+
+#endif

@@ -1,0 +1,227 @@
+/* Whole heads to neutral form (h1_reader.h). */
+#include <string.h>
+
+#include "base/assert.h"
+#include "codec/h1_parse.h"
+#include "codec/h1_reader.h"
+
+/* The first line of PART, which has one, without its CR LF; *REST is what follows. */
+static struct wr_str first_line(struct wr_str part)
+{
+    const char *lf = memchr(part.p, '\n', part.n);
+    WR_ASSERT(lf != NULL && lf > part.p);
+    return wr_str(part.p, (size_t)(lf - part.p) - 1);
+}
+
+/* Runs llhttp over TEXT, a whole head in the arena, and leaves its fields in HEAD. */
+static enum wr_h1_ran run_head(struct wr_h1_reader *reader, struct wr_str text,
+                               struct wr_head *head)
+{
+    struct wr_h1_tokens *tokens = &reader->tokens;
+    unsigned count = reader->section.lines - 2; /* start line, empty line */
+    tokens->fields = wr_arena_alloc(reader->arena, (count + 1) * sizeof(*tokens->fields));
+    tokens->capacity = count;
+    enum wr_h1_ran ran = wr_h1_tokens_run(tokens, text);
+    head->fields = (struct wr_fields){tokens->fields, tokens->count, count + 1};
+    if (ran == WR_H1_RAN_OK && tokens->count != count)
+        ran = WR_H1_RAN_BAD;
+    return ran;
+}
+
+/* ---- request ---- */
+
+static void set_request_line(struct wr_head *head, const struct wr_h1_request_line *line)
+{
+    head->method_text = line->method;
+    head->method = wr_method_lookup(line->method);
+    head->path = line->target;
+    head->version_minor = line->version_minor > 0 ? 1 : 0;
+}
+
+static struct wr_str lower_copy(struct wr_arena *arena, struct wr_str s)
+{
+    char *copy = wr_arena_alloc(arena, s.n + 1);
+    for (size_t i = 0; i < s.n; i++)
+        copy[i] = wr_lower(s.p[i]);
+    return wr_str(copy, s.n);
+}
+
+/* Target and Host (RFC 9112 section 3.2, behaviour row 10). */
+static enum wr_err settle_target(struct wr_arena *arena, const struct wr_h1_facts *facts,
+                                 struct wr_head *head)
+{
+    struct wr_h1_target target;
+    enum wr_err err = wr_h1_parse_target(head->method, head->path, &target);
+    if (err != WR_OK)
+        return err;
+    if (facts->hosts > 1 || (facts->hosts == 0 && head->version_minor > 0))
+        return WR_ERR_BAD_REQUEST;
+    if (facts->hosts == 1 && !wr_authority_is_valid(facts->host))
+        return WR_ERR_BAD_REQUEST;
+    struct wr_str authority = facts->host;
+    if (target.authority.n > 0) {
+        if (facts->hosts == 1 && !wr_str_eq_nocase(target.authority, facts->host))
+            return WR_ERR_BAD_REQUEST;
+        authority = target.authority;
+    }
+    if (authority.n > 0)
+        head->authority = lower_copy(arena, authority);
+    if (target.path.n == 0)
+        head->path = WR_STR("/");
+    else if (target.path.p[0] == '?')
+        head->path = wr_arena_printf(arena, "/%.*s", WR_STR_ARG(target.path));
+    else
+        head->path = target.path;
+    return WR_OK;
+}
+
+/* RFC 9112 section 6, behaviour rows 1 to 4 and 26. */
+static enum wr_err settle_request_framing(const struct wr_h1_facts *facts, struct wr_head *head)
+{
+    if (facts->unknown_coding)
+        return WR_ERR_NOT_IMPLEMENTED;
+    if (facts->malformed || (facts->chunked && (facts->length_given || head->version_minor == 0)))
+        return WR_ERR_BAD_REQUEST;
+    head->upgrade = facts->upgrade && (facts->connection & WR_H1_UPGRADE) != 0;
+    if (head->upgrade && (facts->chunked || facts->length_given))
+        return WR_ERR_BAD_REQUEST;
+    head->length_given = facts->length_given;
+    head->content_length = facts->chunked ? WR_LENGTH_UNKNOWN : (int64_t)facts->length;
+    return WR_OK;
+}
+
+static enum wr_err settle_request(struct wr_h1_reader *reader, struct wr_head *head)
+{
+    struct wr_h1_facts facts;
+    wr_h1_fields_settle(&head->fields, reader->limits.underscores, &facts);
+    enum wr_err err = settle_request_framing(&facts, head);
+    if (err == WR_OK)
+        err = settle_target(reader->arena, &facts, head);
+    if (err != WR_OK)
+        return err;
+    bool modern = head->version_minor > 0;
+    if (facts.expect_unknown && modern)
+        return WR_ERR_EXPECTATION_FAILED;
+    /* RFC 9110 section 10.1.1: without meaning in HTTP/1.0 and where no content follows. */
+    head->expect_continue = facts.expects && modern && head->content_length != 0;
+    head->accepts_trailers = facts.accepts_trailers;
+    /* RFC 9112 section 9.3 */
+    reader->keep_alive = (facts.connection & WR_H1_CLOSE) == 0 &&
+                         (modern || (facts.connection & WR_H1_KEEP_ALIVE) != 0);
+    return WR_OK;
+}
+
+static enum wr_h1_framing request_framing(const struct wr_head *head)
+{
+    if (head->content_length == WR_LENGTH_UNKNOWN)
+        return WR_H1_BY_CHUNKS;
+    return head->content_length > 0 ? WR_H1_BY_LENGTH : WR_H1_BY_NOTHING;
+}
+
+/* The start line is good, so this is about the method, which llhttp has a list of, or about the fields. */
+static enum wr_err request_error(enum wr_h1_ran ran)
+{
+    return ran == WR_H1_RAN_BAD ? WR_ERR_BAD_REQUEST : WR_ERR_NOT_IMPLEMENTED;
+}
+
+enum wr_err wr_h1_reader_request(struct wr_h1_reader *reader, struct wr_arena *arena,
+                                 struct wr_head *head)
+{
+    WR_ASSERT(reader->state == WR_H1_HEAD_WHOLE);
+    wr_head_init(head);
+    reader->arena = arena;
+    reader->state = WR_H1_FAILED;
+    struct wr_str text = wr_arena_copy(arena, reader->whole);
+
+    struct wr_h1_request_line line;
+    enum wr_err err = wr_h1_parse_request_line(first_line(text), reader->limits.target, &line);
+    set_request_line(head, &line);
+    if (err != WR_OK)
+        return err;
+    if (!wr_h1_lines_are_clean(text))
+        return WR_ERR_BAD_REQUEST;
+    enum wr_h1_ran ran = run_head(reader, text, head);
+    if (ran != WR_H1_RAN_OK) {
+        wr_fields_init(&head->fields);
+        return request_error(ran);
+    }
+    err = settle_request(reader, head);
+    if (err != WR_OK)
+        return err;
+    uint64_t length = head->content_length > 0 ? (uint64_t)head->content_length : 0;
+    return wr_h1_reader_expect(reader, request_framing(head), length) ? WR_OK : WR_ERR_BAD_REQUEST;
+}
+
+void wr_h1_reader_partial_request(const struct wr_h1_reader *reader, struct wr_arena *arena,
+                                  struct wr_head *head)
+{
+    const struct wr_h1_section *section = &reader->section;
+    wr_head_init(head);
+    if (section->first_line < 2 || section->first_line > section->held_count)
+        return;
+    struct wr_str text = wr_arena_copy(arena, wr_str(section->held, section->first_line - 2));
+    struct wr_h1_request_line line;
+    /* Whatever is wrong with it was said already, or comes second. */
+    if (wr_h1_parse_request_line(text, reader->limits.target, &line) == WR_OK)
+        set_request_line(head, &line);
+}
+
+/* ---- response ---- */
+
+/* Behaviour rows 16 and 18. */
+static enum wr_err settle_response(struct wr_h1_reader *reader, struct wr_head *head,
+                                   bool no_content, enum wr_h1_framing *framing)
+{
+    struct wr_h1_facts facts;
+    wr_h1_fields_settle(&head->fields, reader->limits.underscores, &facts);
+    if (facts.malformed || facts.unknown_coding ||
+        (facts.chunked && (facts.length_given || head->version_minor == 0)))
+        return WR_ERR_BAD_RESPONSE;
+    head->length_given = facts.length_given;
+    head->content_length = (int64_t)facts.length;
+    *framing = WR_H1_BY_NOTHING;
+    if (!no_content && facts.chunked) {
+        *framing = WR_H1_BY_CHUNKS;
+        head->content_length = WR_LENGTH_UNKNOWN;
+    } else if (!no_content && !facts.length_given) {
+        *framing = WR_H1_BY_CLOSE;
+        head->content_length = WR_LENGTH_UNKNOWN;
+    } else if (!no_content && facts.length > 0) {
+        *framing = WR_H1_BY_LENGTH;
+    }
+    reader->keep_alive = *framing != WR_H1_BY_CLOSE && (facts.connection & WR_H1_CLOSE) == 0 &&
+                         (head->version_minor > 0 || (facts.connection & WR_H1_KEEP_ALIVE) != 0);
+    return WR_OK;
+}
+
+enum wr_err wr_h1_reader_response(struct wr_h1_reader *reader, struct wr_arena *arena,
+                                  enum wr_method method, struct wr_head *head)
+{
+    WR_ASSERT(reader->state == WR_H1_HEAD_WHOLE);
+    wr_head_init(head);
+    reader->arena = arena;
+    reader->state = WR_H1_FAILED;
+    struct wr_str text = wr_arena_copy(arena, reader->whole);
+
+    struct wr_h1_status_line line;
+    enum wr_err err = wr_h1_parse_status_line(first_line(text), &line);
+    if (err != WR_OK)
+        return err;
+    if (!wr_h1_lines_are_clean(text))
+        return WR_ERR_BAD_RESPONSE;
+    head->status = line.status;
+    head->version_minor = line.version_minor > 0 ? 1 : 0;
+    if (line.status == 101)
+        return WR_ERR_UNASKED_UPGRADE;
+
+    bool no_content = wr_response_has_no_content(method, line.status);
+    reader->tokens.skip_content = no_content;
+    if (run_head(reader, text, head) != WR_H1_RAN_OK)
+        return WR_ERR_BAD_RESPONSE;
+    enum wr_h1_framing framing;
+    err = settle_response(reader, head, no_content, &framing);
+    if (err != WR_OK)
+        return err;
+    uint64_t length = head->content_length > 0 ? (uint64_t)head->content_length : 0;
+    return wr_h1_reader_expect(reader, framing, length) ? WR_OK : WR_ERR_BAD_RESPONSE;
+}

@@ -1,0 +1,150 @@
+/* Life and endings. */
+#include "codec/h1_server.h"
+
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/mem.h"
+#include "codec/h1_server_internal.h"
+
+static struct wr_h1_server *of(struct wr_server_codec *codec)
+{
+    return WR_CONTAINER_OF(codec, struct wr_h1_server, base);
+}
+
+/* ---- endings ---- */
+
+void wr_h1_server_end(struct wr_h1_server *server)
+{
+    server->over = true;
+    wr_transport_end(server->transport);
+    wr_transport_discard_input(server->transport);
+    server->events->done(server->owner, WR_OK);
+}
+
+static void finish_exchange(struct wr_h1_server *server, enum wr_err why)
+{
+    struct wr_exchange *exchange = server->exchange;
+    server->exchange = NULL;
+    server->response = WR_H1_RESPONSE_NONE;
+    if (exchange != NULL)
+        wr_exchange_finish(exchange, why);
+}
+
+void wr_h1_server_give_up(struct wr_h1_server *server, enum wr_err why)
+{
+    server->over = true;
+    finish_exchange(server, why);
+    if (!server->released)
+        server->events->done(server->owner, why);
+}
+
+void wr_h1_server_idle(struct wr_h1_server *server)
+{
+    server->request = WR_H1_REQUEST_NONE;
+    server->began = WR_NEVER;
+    wr_h1_reader_next(&server->reader);
+    wr_transport_resume(server->transport, WR_PAUSE_BUSY | WR_PAUSE_FULL);
+    server->events->idle(server->owner);
+}
+
+void wr_h1_server_response_done(struct wr_h1_server *server)
+{
+    bool whole = server->request == WR_H1_REQUEST_WHOLE;
+    bool keep = server->keep && !server->draining && server->request != WR_H1_REQUEST_REFUSED;
+    if (!keep) {
+        server->over = true;
+        finish_exchange(server, WR_OK);
+        if (!server->released)
+            wr_h1_server_end(server);
+        return;
+    }
+    if (!whole)
+        server->request = WR_H1_REQUEST_UNWANTED;
+    finish_exchange(server, WR_OK);
+    if (server->over)
+        return;
+    if (whole) {
+        wr_h1_server_idle(server);
+    } else {
+        wr_transport_resume(server->transport, WR_PAUSE_FULL);
+        server->events->idle(server->owner);
+    }
+}
+
+/* ---- what the owner asks ---- */
+
+static void timed_out(struct wr_server_codec *codec, enum wr_err why)
+{
+    struct wr_h1_server *server = of(codec);
+    (void)why;
+    if (server->over || server->exchange != NULL)
+        return;
+    if (server->reader.state == WR_H1_HEAD)
+        wr_h1_server_refuse(server, WR_ERR_REQUEST_HEADER_TIMEOUT);
+    else
+        wr_h1_server_end(server);
+}
+
+static void drain(struct wr_server_codec *codec)
+{
+    struct wr_h1_server *server = of(codec);
+    server->draining = true;
+    bool in_head = server->request == WR_H1_REQUEST_NONE && !wr_h1_reader_is_idle(&server->reader);
+    if (!server->over && server->exchange == NULL && !in_head)
+        wr_h1_server_end(server);
+}
+
+static void release(struct wr_garbage *garbage)
+{
+    struct wr_h1_server *server = WR_CONTAINER_OF(garbage, struct wr_h1_server, garbage);
+    wr_h1_reader_clear(&server->reader);
+    wr_h1_writer_clear(&server->writer);
+    free(server);
+}
+
+static void close_codec(struct wr_server_codec *codec, enum wr_err why)
+{
+    struct wr_h1_server *server = of(codec);
+    if (server->released)
+        return;
+    server->released = true;
+    server->over = true;
+    finish_exchange(server, why);
+    wr_loop_release(server->host->loop, &server->garbage, release);
+}
+
+static const struct wr_server_codec_ops ops = {
+    .name = "HTTP/1.1",
+    .timed_out = timed_out,
+    .drain = drain,
+    .close = close_codec,
+};
+
+struct wr_server_codec *wr_h1_server_new(struct wr_transport *transport,
+                                         const struct wr_server_codec_options *options,
+                                         struct wr_exchange_host *host,
+                                         const struct wr_client_info *client,
+                                         const struct wr_server_codec_events *events, void *owner)
+{
+    struct wr_h1_server *server = WR_NEW(struct wr_h1_server);
+    struct wr_h1_limits limits = {
+        .head = options->head_limit,
+        .target = options->uri_limit,
+        .fields = options->fields_limit,
+        .chunk_overhead = options->chunk_overhead,
+        .underscores = options->underscores,
+    };
+    server->base.ops = &ops;
+    server->transport = transport;
+    server->options = options;
+    server->host = host;
+    server->client = client;
+    server->events = events;
+    server->owner = owner;
+    server->began = WR_NEVER;
+    wr_h1_reader_init(&server->reader, true, &limits);
+    wr_h1_writer_init(&server->writer, transport, host->chunks);
+    wr_transport_set_events(transport, &wr_h1_server_transport_events, server);
+    return &server->base;
+}

@@ -1,0 +1,69 @@
+/* Inside of h1_server*.c. */
+#ifndef WR_CODEC_H1_SERVER_INTERNAL_H
+#define WR_CODEC_H1_SERVER_INTERNAL_H
+
+#include "codec/h1_reader.h"
+#include "codec/h1_server.h"
+#include "codec/h1_write.h"
+
+/* What the request of this moment is; README.md has the table of both together. */
+enum wr_h1_request_state {
+    WR_H1_REQUEST_NONE,     /* between requests, or in a head */
+    WR_H1_REQUEST_OPEN,     /* its content goes to the message */
+    WR_H1_REQUEST_UNWANTED, /* its content is read and thrown away; the exchange may be over already */
+    WR_H1_REQUEST_WHOLE,    /* received */
+    WR_H1_REQUEST_REFUSED, /* nothing of this connection is parsed any more */
+};
+
+enum wr_h1_response_state {
+    WR_H1_RESPONSE_NONE,
+    WR_H1_RESPONSE_WAITING, /* for the final head */
+    WR_H1_RESPONSE_CONTENT,
+};
+
+struct wr_h1_server {
+    struct wr_server_codec base;
+    struct wr_transport *transport;
+    const struct wr_server_codec_options *options;
+    struct wr_exchange_host *host;
+    const struct wr_client_info *client;
+    const struct wr_server_codec_events *events;
+    void *owner;
+
+    struct wr_h1_reader reader;
+    struct wr_h1_writer writer;
+    struct wr_exchange *exchange; /* in flight, or NULL */
+    enum wr_h1_request_state request;
+    enum wr_h1_response_state response;
+    uint64_t requests; /* begun */
+    uint64_t began;    /* first byte of the head; WR_NEVER: none yet */
+    bool expects;      /* the client may be waiting for 100 */
+    bool keep;         /* the connection goes on after this response */
+    bool draining;
+    bool over; /* done() was said, or close() called: nothing happens any more */
+    bool released;
+    struct wr_garbage garbage;
+};
+
+extern const struct wr_transport_events wr_h1_server_transport_events;
+extern const struct wr_source_ops wr_h1_server_source_ops; /* of requests */
+extern const struct wr_sink_ops wr_h1_server_sink_ops;     /* of responses */
+
+/* ---- h1_server.c: endings ---- */
+/* All is said: FIN, and the owner lingers. */
+void wr_h1_server_end(struct wr_h1_server *server);
+/* The client cannot be told any more, or must not be: the owner resets. */
+void wr_h1_server_give_up(struct wr_h1_server *server, enum wr_err why);
+/* The response is with the transport: on to the next request, or the end. */
+void wr_h1_server_response_done(struct wr_h1_server *server);
+/* The request is over and so is its exchange. */
+void wr_h1_server_idle(struct wr_h1_server *server);
+
+/* ---- h1_server_read.c ---- */
+/* An exchange for a request that cannot be served; nothing is parsed after it. */
+void wr_h1_server_refuse(struct wr_h1_server *server, enum wr_err err);
+
+/* ---- h1_server_write.c ---- */
+void wr_h1_server_pump(struct wr_h1_server *server);
+
+#endif
