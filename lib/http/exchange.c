@@ -1,11 +1,34 @@
 #include "http/exchange.h"
 
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/assert.h"
 #include "base/mem.h"
 
 #define SPARE_EXCHANGES 64
+#define FIRST_PART 2048 /* bytes of the arena: a small request and its response need no more */
+
+/* An exchange and the first part of its arena, in one piece of memory. */
+struct whole {
+    struct wr_exchange exchange;
+    alignas(max_align_t) char arena[FIRST_PART];
+};
+
+static void free_whole(struct wr_exchange *exchange)
+{
+    free(WR_CONTAINER_OF(exchange, struct whole, exchange));
+}
+
+/* The arena goes on in blocks of its own when this is used up, and frees only those. */
+static void start_arena(struct wr_exchange *exchange)
+{
+    struct whole *whole = WR_CONTAINER_OF(exchange, struct whole, exchange);
+    wr_arena_init(&exchange->arena);
+    exchange->arena.at = whole->arena;
+    exchange->arena.end = whole->arena + FIRST_PART;
+}
 
 void wr_exchange_host_init(struct wr_exchange_host *host)
 {
@@ -22,7 +45,7 @@ void wr_exchange_host_clear(struct wr_exchange_host *host)
     while (host->spare != NULL) {
         struct wr_exchange *exchange = host->spare;
         host->spare = exchange->next_spare;
-        free(exchange);
+        free_whole(exchange);
     }
     host->spare_count = 0;
 }
@@ -186,7 +209,7 @@ static struct wr_exchange *new_exchange(struct wr_exchange_host *host)
 {
     struct wr_exchange *exchange = host->spare;
     if (exchange == NULL)
-        return wr_new_bytes(sizeof(*exchange));
+        return &((struct whole *)wr_new_bytes(sizeof(struct whole)))->exchange;
     host->spare = exchange->next_spare;
     host->spare_count--;
     return exchange;
@@ -216,7 +239,7 @@ struct wr_exchange *wr_exchange_open(struct wr_exchange_host *host,
         .request_id = WR_STR_EMPTY,
         .forwarded_for = WR_STR_EMPTY,
     };
-    wr_arena_init(&exchange->arena);
+    start_arena(exchange);
     wr_message_init(&exchange->request, host->chunks, host->content_limit, request_moved);
     wr_message_init(&exchange->response, host->chunks, host->content_limit, response_moved);
     wr_deadline_init(&exchange->deadline, expired);
@@ -320,7 +343,7 @@ static void release(struct wr_garbage *garbage)
     wr_message_clear(&exchange->request);
     wr_message_clear(&exchange->response);
     if (host->spare_count >= host->spare_limit) {
-        free(exchange);
+        free_whole(exchange);
         return;
     }
     exchange->next_spare = host->spare;
