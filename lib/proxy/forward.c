@@ -117,7 +117,7 @@ static struct wr_str forwarded_for(const struct wr_exchange *exchange, struct wr
         all = exchange->client->host_slice;
     for (uint32_t i = head->fields.count; i-- > 0;) {
         struct wr_field *field = &head->fields.v[i];
-        if (field->id != WR_FIELD_X_FORWARDED_FOR)
+        if (field->id != WR_FIELD_X_FORWARDED_FOR || field->name.n == 0)
             continue;
         struct wr_str value = wr_str_trim(field->value);
         if (value.n > 0)
