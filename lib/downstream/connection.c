@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/compiler.h"
@@ -181,8 +182,11 @@ enum wr_err wr_connection_open(struct wr_connection *connection, int fd,
     const struct wr_downstream *downstream = connection->downstream;
     struct wr_listener_metrics *metrics = downstream->env.metrics;
     struct wr_transport_counters counters = {&metrics->bytes_received, &metrics->bytes_sent};
-    return wr_transport_accept(downstream->env.transports, fd, downstream->options->tls, counters,
-                               events, connection, &connection->transport);
+    enum wr_err err = wr_transport_accept(downstream->env.transports, fd, downstream->options->tls,
+                                          counters, events, connection, &connection->transport);
+    if (err != WR_OK)
+        close(fd);
+    return err;
 }
 
 static void release(struct wr_garbage *garbage)

@@ -64,8 +64,24 @@ static void release(struct wr_garbage *garbage)
 {
     struct wr_downstream *downstream = WR_CONTAINER_OF(garbage, struct wr_downstream, garbage);
     wr_proxy_free(downstream->proxy);
+    wr_exchange_host_clear(&downstream->exchanges);
     wr_admission_free(downstream->admission);
     free(downstream);
+}
+
+static void lend_to_exchanges(struct wr_downstream *downstream)
+{
+    const struct wr_downstream_env *env = &downstream->env;
+    struct wr_exchange_host *host = &downstream->exchanges;
+    wr_exchange_host_init(host);
+    host->loop = env->loop;
+    host->chunks = wr_transport_host_chunks(env->transports);
+    host->access_log = env->access_log;
+    host->worker_metrics = env->worker_metrics;
+    host->metrics = env->metrics;
+    host->content_limit = downstream->options->content_limit;
+    host->inactivity_timeout = downstream->options->timeouts.inactivity;
+    host->request_timeout = downstream->options->timeouts.request;
 }
 
 enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
@@ -81,16 +97,7 @@ enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
     downstream->admission =
         wr_admission_new(&options->admission, &wr_gate_admission_events, downstream);
     downstream->proxy = wr_proxy_new(env->loop, &options->proxy, env->clusters);
-    downstream->exchanges = (struct wr_exchange_host){
-        .loop = env->loop,
-        .chunks = wr_transport_host_chunks(env->transports),
-        .access_log = env->access_log,
-        .worker_metrics = env->worker_metrics,
-        .metrics = env->metrics,
-        .content_limit = options->content_limit,
-        .inactivity_timeout = options->timeouts.inactivity,
-        .request_timeout = options->timeouts.request,
-    };
+    lend_to_exchanges(downstream);
     enum wr_err err = wr_listener_new(env->loop, fd, ACCEPT_BATCH, &listener_events, downstream,
                                       &downstream->listener);
     if (err != WR_OK) {

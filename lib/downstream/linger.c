@@ -2,6 +2,8 @@
  * the peer ends too or time is up. For served connections and for those refused with an alert. */
 #include "downstream/connection.h"
 
+#include <sys/socket.h>
+
 static bool is_refused(const struct wr_connection *connection)
 {
     return connection->state == WR_CONNECTION_REFUSING ||
@@ -23,11 +25,19 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
     return n;
 }
 
+/* True when the peer's FIN has come and nothing is unread before it. Unread bytes would turn our close into a reset, which
+ * takes from the peer what it has not read yet. */
+static bool peer_has_ended(const struct wr_connection *connection)
+{
+    char byte;
+    return recv(wr_transport_fd(connection->transport), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static void on_flushed(void *owner)
 {
     struct wr_connection *connection = owner;
-    /* Its FIN may have come before ours was asked for, and been told to the codec then. */
-    if (wr_socket_peer_gone(wr_transport_fd(connection->transport))) {
+    /* Its FIN may have come before ours was asked for, and was told to the codec then. */
+    if (peer_has_ended(connection)) {
         finish(connection, WR_OK);
         return;
     }
