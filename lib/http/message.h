@@ -90,9 +90,8 @@ struct wr_message {
     struct wr_head *interim;    /* the last one the sink has not seen, or NULL */
     struct wr_fields *trailers; /* or NULL */
     struct wr_bytes content;
-    size_t limit; /* bytes of content held at most */
-    uint64_t
-        content_cap; /* bytes of content in all that pass without asking the policy; UINT64_MAX: no limit */
+    size_t limit;         /* bytes of content held at most */
+    uint64_t content_cap; /* that passes in all without asking the policy; UINT64_MAX: any */
 
     uint64_t put_bytes;    /* content that came in */
     uint64_t taken_bytes;  /* content handed to the sink; starts again after a rewind */
