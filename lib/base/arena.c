@@ -91,8 +91,9 @@ struct wr_str wr_arena_copy(struct wr_arena *arena, struct wr_str s)
 {
     if (s.n == 0)
         return WR_STR_EMPTY;
-    char *copy = wr_arena_alloc(arena, s.n);
+    char *copy = wr_arena_alloc(arena, s.n + 1);
     memcpy(copy, s.p, s.n);
+    copy[s.n] = '\0';
     return wr_str(copy, s.n);
 }
 

@@ -25,7 +25,7 @@ void wr_arena_free(struct wr_arena *arena);
 void *wr_arena_alloc(struct wr_arena *arena, size_t n);
 void *wr_arena_alloc_zero(struct wr_arena *arena, size_t n);
 
-/* A copy of S that lives as long as the arena. */
+/* A copy of S that lives as long as the arena, with a NUL behind it that is not counted. */
 struct wr_str wr_arena_copy(struct wr_arena *arena, struct wr_str s);
 struct wr_str wr_arena_printf(struct wr_arena *arena, const char *format, ...) WR_PRINTF(2, 3);
 

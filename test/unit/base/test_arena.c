@@ -101,3 +101,19 @@ Test(arena, an_absurd_size_ends_the_process, .signal = SIGABRT)
     wr_arena_init(&arena);
     (void)wr_arena_alloc(&arena, SIZE_MAX - 7);
 }
+
+Test(arena, copies_are_terminated)
+{
+    struct wr_arena arena;
+    wr_arena_init(&arena);
+    char *dirty = wr_arena_alloc(&arena, 64);
+    memset(dirty, 'x', 64);
+    for (size_t n = 0; n <= 40; n++) {
+        struct wr_str copy = wr_arena_copy(&arena, wr_str(dirty, n));
+        cr_expect_eq(copy.n, n);
+        cr_expect_eq(copy.p[n], '\0');
+        memset(wr_arena_alloc(&arena, 8), 'y', 8);
+        cr_expect_eq(copy.p[n], '\0');
+    }
+    wr_arena_free(&arena);
+}
