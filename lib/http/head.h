@@ -44,8 +44,8 @@ struct wr_head {
     /* response */
     uint16_t status;
     /* both */
-    uint8_t version_minor;  /* of the HTTP/1 peer that sent it; HTTP/2 counts as 1 */
-    bool length_given;      /* a Content-Length was there, even where no content follows (HEAD, 304) */
+    uint8_t version_minor; /* of the HTTP/1 peer that sent it; HTTP/2 counts as 1 */
+    bool length_given; /* a Content-Length was there, even where no content follows (HEAD, 304) */
     int64_t content_length; /* bytes, 0 = none, WR_LENGTH_UNKNOWN */
     struct wr_fields fields;
 };

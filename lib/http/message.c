@@ -94,9 +94,7 @@ static bool deliver_next(struct wr_message *message)
         deliver_abort(message);
     else if (message->interim != NULL)
         deliver_interim(message);
-    else if (message->state == WR_MESSAGE_WAITING)
-        return false;
-    else if (!message->head_delivered)
+    else if (message->state != WR_MESSAGE_WAITING && !message->head_delivered)
         deliver_head(message);
     else if (message->fresh && message->content.length > 0)
         deliver_content(message);
