@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
@@ -75,7 +76,7 @@ static bool require_name(X509_VERIFY_PARAM *param, const char *name)
         return X509_VERIFY_PARAM_set1_ip_asc(param, name);
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-    return X509_VERIFY_PARAM_set1_host(param, name, 0);
+    return X509_VERIFY_PARAM_set1_host(param, name, strlen(name));
 }
 
 static enum wr_err set_trust(struct wr_tls_client *client,
@@ -93,9 +94,12 @@ static enum wr_err set_trust(struct wr_tls_client *client,
         return WR_ERR_INVALID;
     }
     ERR_clear_error();
-    if (!SSL_CTX_load_verify_locations(client->context, path, NULL) ||
-        (client->sni != NULL && !require_name(SSL_CTX_get0_param(client->context), client->sni))) {
+    if (!SSL_CTX_load_verify_locations(client->context, path, NULL)) {
         wr_tls_describe(path, error);
+        return WR_ERR_INVALID;
+    }
+    if (client->sni != NULL && !require_name(SSL_CTX_get0_param(client->context), client->sni)) {
+        wr_tls_describe(client->sni, error);
         return WR_ERR_INVALID;
     }
     return WR_OK;
