@@ -2,6 +2,8 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,6 +266,9 @@ struct client *world_connect_bare(struct world *world)
     struct client *client = new_client(world);
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_geq(client->fd, 0);
+    /* What is said is there in the next turn. */
+    int on = 1;
+    cr_assert_eq(setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
     cr_assert_eq(connect(client->fd, (const struct sockaddr *)&world->address.storage,
                          world->address.length),
                  0);
