@@ -125,9 +125,8 @@ static bool parse_options(int argc, char *const argv[], const struct command *co
         const char *word = argv[i];
         const char *config = command->takes_config ? config_value(argc, argv, &i) : NULL;
         if (config == NULL || config[0] == '\0') {
-            (void)snprintf(error, WR_ARGS_ERROR, "weir %s does not understand \"%.64s\"%s",
-                           command->name, word,
-                           command->takes_config ? "; it takes -c FILE" : "; it takes nothing");
+            (void)snprintf(error, WR_ARGS_ERROR, "weir %s takes %s; \"%.64s\" is not that",
+                           command->name, command->takes_config ? "-c FILE" : "nothing", word);
             return false;
         }
         if (out->config != NULL) {
