@@ -132,10 +132,10 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
     return client->exchange == NULL ? n : n - input.n;
 }
 
-/* Why a response that ends here is not whole. */
-static enum wr_err cut_off(const struct wr_h1_client *client, enum wr_err before_head)
+/* Why a response that ends here is not whole. Only one that has not begun may be asked for again (behaviour row 24). */
+static enum wr_err cut_off(const struct wr_h1_client *client, enum wr_err before_first_byte)
 {
-    return client->reader.state <= WR_H1_HEAD ? before_head : WR_ERR_RESPONSE_INCOMPLETE;
+    return wr_h1_reader_is_idle(&client->reader) ? before_first_byte : WR_ERR_RESPONSE_INCOMPLETE;
 }
 
 static void on_read_end(void *owner, bool clean)
