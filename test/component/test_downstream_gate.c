@@ -202,6 +202,19 @@ Test(gate, all_who_wait_get_their_turn)
     cr_assert_eq(world_refused_in_all(world), 0);
 }
 
+Test(gate, each_turn_has_a_budget_of_its_own)
+{
+    world->options.admission.turn_budget = 350; /* one full handshake, as first guessed */
+    world_start(world);
+    (void)come_and_stall();
+    struct client *second = come_silent();
+    say_hello(second);
+    while (gauge(&metrics->handshakes_running) < 2) {
+        wr_loop_turn(world->loop, WR_MSEC);
+        cr_assert_eq(gauge(&metrics->handshakes_waiting), 0, "it is the first of its turn");
+    }
+}
+
 /* ---- the backlog limit ---- */
 
 Test(gate, a_full_backlog_refuses_at_accept)
@@ -415,6 +428,35 @@ Test(gate, gone_while_waiting)
     world_settle(world);
     cr_assert_eq(world_refused(world, WR_REFUSAL_ABANDONED), 20);
     cr_assert_eq(gauge(&metrics->handshakes_waiting), 0);
+}
+
+static struct client *leaver;
+
+static void leave_now(struct wr_task *task)
+{
+    (void)task;
+    client_close(leaver);
+}
+
+Test(gate, gone_just_before_its_turn)
+{
+    world->options.admission.turn_budget = 0;
+    world_start(world);
+    leaver = come_silent();
+    say_hello(leaver);
+    while (gauge(&metrics->handshakes_waiting) == 0) {
+        /* Before the controller's turn, and after the loop has looked at its sockets. */
+        static struct wr_task task;
+        wr_task_init(&task, leave_now);
+        wr_loop_turn(world->loop, WR_MSEC);
+        if (gauge(&metrics->handshakes_waiting) == 1)
+            wr_loop_defer(world->loop, &task);
+    }
+    uint64_t received = gauge(&metrics->bytes_received);
+    wr_loop_turn(world->loop, 0);
+    cr_assert_eq(world_refused(world, WR_REFUSAL_ABANDONED), 1);
+    cr_assert_eq(gauge(&metrics->bytes_sent), 0, "no cryptography for one that has left");
+    cr_assert_eq(gauge(&metrics->bytes_received), received);
 }
 
 Test(gate, not_tls)
