@@ -213,6 +213,7 @@ static void close_codec(struct wr_connection *connection, enum wr_err why)
         return;
     struct wr_server_codec *codec = connection->codec;
     connection->codec = NULL;
+    connection->retires = WR_NEVER;
     codec->ops->close(codec, why);
 }
 

@@ -26,7 +26,10 @@ enum wr_connection_state {
 };
 
 struct wr_connection {
-    struct wr_list link; /* in the downstream's list of its state */
+    union {
+        struct wr_list link;       /* in the downstream's list of its state; */
+        struct wr_garbage garbage; /* once gone: waits for the end of the turn */
+    };
     struct wr_downstream *downstream;
     struct wr_transport *transport;
     struct wr_server_codec *codec; /* NULL: not served yet, or not any more */
@@ -36,7 +39,6 @@ struct wr_connection {
     uint64_t accepted;
     struct wr_ticket ticket;
     struct wr_client_info client;
-    struct wr_garbage garbage;
     enum wr_connection_state state;
     enum wr_err ended; /* why it ends, the first word stands; WR_OK so far */
     bool last_request; /* the next request is told to be the last one */

@@ -247,6 +247,18 @@ Test(connection, age_of_an_idle_one)
     cr_assert(client->ended);
 }
 
+Test(connection, age_of_a_closing_one)
+{
+    world->options.timeouts.max_connection_age = 10 * WR_SEC;
+    start();
+    world_pass(world, 8 * WR_SEC);
+    done(WR_OK);
+    world_settle(world);
+    world_pass(world, 3 * WR_SEC);
+    cr_assert_eq(fake.drains, 0);
+    cr_assert_eq(gauge(&world->env.metrics->connections_closing), 1);
+}
+
 Test(connection, lingers_for_the_peers_end)
 {
     start();
