@@ -15,15 +15,16 @@
 
 static struct weir *start(const char *drain)
 {
-    return weir_start("workers: 2\n"
-                      "admin: 127.0.0.1:0\n"
-                      "access_log: access.log\n"
-                      "defaults: {timeouts: {drain: %s, request_header: 1h, keep_alive: 1h}}\n"
-                      "listeners:\n"
-                      "  - name: plain\n"
-                      "    bind: 127.0.0.1:0\n"
-                      "    routes: [{respond: {body: hello}}]\n",
-                      drain);
+    return weir_start(
+        "workers: 2\n"
+        "admin: 127.0.0.1:0\n"
+        "access_log: access.log\n"
+        "defaults: {timeouts: {drain: %s, request_header: 1h, keep_alive: 1h, linger: 200ms}}\n"
+        "listeners:\n"
+        "  - name: plain\n"
+        "    bind: 127.0.0.1:0\n"
+        "    routes: [{respond: {body: hello}}]\n",
+        drain);
 }
 
 static struct peer *connected(const struct weir *weir)
