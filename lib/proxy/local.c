@@ -197,6 +197,8 @@ void wr_local_error(struct wr_exchange *exchange, enum wr_err why, const char *n
         add(exchange, head, WR_FIELD_PROXY_STATUS, proxy_status(exchange, info, name));
     if (info->http_status == 503)
         add(exchange, head, WR_FIELD_RETRY_AFTER, WR_STR("1"));
+    if (info->http_status == 408)
+        exchange->client_keeps = false; /* RFC 9110 section 15.5.9: the rest is not waited for */
     if (info->http_status == 405)
         add(exchange, head, WR_FIELD_ALLOW, WR_STR(ALLOWED));
     if (is_grpc(exchange)) {

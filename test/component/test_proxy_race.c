@@ -261,6 +261,25 @@ Test(proxy_race, no_second_try_when_it_is_turned_off)
     px_end(rig);
 }
 
+/* ---- closed before a byte of the request was written ---- */
+
+static void reset_in_the_same_turn(struct proxy_rig *of)
+{
+    of->started = NULL;
+    px_reset(stale);
+}
+
+/* The pool has looked, the request is gathered, and the connection breaks before the end of the turn. */
+Test(proxy_race, a_post_of_which_no_byte_was_written_is_sent_once_more)
+{
+    set_up(false);
+    rig->started = reset_in_the_same_turn;
+    px_say(client, POST_HEAD "hello");
+    expect_served_again("\r\n\r\nhello");
+    cr_assert_eq(wr_metric_get(&rig->cluster_metrics->upstream_reused), 1);
+    px_end(rig);
+}
+
 /* ---- closed after a byte of a response ---- */
 
 static void closed_within(const char *response, const char *proxy_status)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,6 +322,8 @@ static void client_exchange(void *owner, struct wr_exchange *exchange)
 {
     const struct px_peer *client = owner;
     wr_proxy_start(client->rig->proxy, exchange);
+    if (client->rig->started != NULL)
+        client->rig->started(client->rig);
 }
 
 static void client_nothing(void *owner)
@@ -351,10 +354,28 @@ static const struct wr_server_codec_events client_events = {
 
 static const struct wr_transport_events no_events = {0};
 
+/* Two connected sockets: TCP, since a client may reset. */
+static void make_pair(int fds[2])
+{
+    struct wr_address address;
+    struct wr_listen_options options = {.backlog = 1};
+    int listening;
+    cr_assert_eq(wr_address_parse(WR_STR("127.0.0.9:0"), &address), WR_OK);
+    cr_assert_eq(wr_socket_listen(&address, &options, &listening), WR_OK);
+    address.length = sizeof(address.storage);
+    cr_assert_eq(getsockname(listening, (struct sockaddr *)&address.storage, &address.length), 0);
+    cr_assert_eq(wr_socket_connect(&address, &fds[0]), WR_OK);
+    struct pollfd ready = {.fd = listening, .events = POLLIN};
+    cr_assert_eq(poll(&ready, 1, 10000), 1);
+    fds[1] = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    cr_assert_geq(fds[1], 0);
+    close(listening);
+}
+
 struct px_peer *px_client(struct proxy_rig *rig, const char *text)
 {
     int fds[2];
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    make_pair(fds);
     cr_assert_lt(rig->client_count, PX_CONNECTIONS);
     struct px_peer *client = WR_NEW(struct px_peer);
     rig->clients[rig->client_count++] = client;

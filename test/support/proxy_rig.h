@@ -62,6 +62,9 @@ struct proxy_rig {
     struct wr_proxy_options proxy_options;
     struct wr_server_codec_options codec_options;
     struct wr_proxy *proxy;
+    void (*started)(
+        struct proxy_rig
+            *rig); /* called when a request was handed to the proxy, in the same turn; or NULL */
     struct px_peer *clients[PX_CONNECTIONS];
     size_t client_count;
 };
