@@ -9,6 +9,9 @@ static bool is_modern(const struct wr_h1_server *server)
     return server->exchange->request.head->version_minor > 0;
 }
 
+/* RFC 9110 section 15.5.9: the rest of that request is not waited for. */
+#define REQUEST_TIMEOUT 408
+
 /* The response begins: whether the rest of a request that is not whole yet is worth reading to keep the connection. It is not
  * when the client may be waiting for 100 and send nothing, or when nobody knows how much is to come. */
 static bool rest_is_small(const struct wr_h1_server *server)
@@ -72,7 +75,8 @@ static void on_head(void *sink, struct wr_head *head, unsigned flags)
     struct wr_h1_response_options options;
     frame(server, head, flags, &options);
     server->keep = server->keep && server->exchange->client_keeps && !server->draining &&
-                   options.framing != WR_H1_BY_CLOSE && rest_is_small(server);
+                   options.framing != WR_H1_BY_CLOSE && head->status != REQUEST_TIMEOUT &&
+                   rest_is_small(server);
     options.connection = connection_value(server);
     options.date = wr_date_text(wr_loop_wall(server->host->loop));
     wr_h1_write_response(&server->writer, head, &options);
