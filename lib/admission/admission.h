@@ -25,8 +25,8 @@ enum wr_admission_mode { WR_ADMISSION_FIXED, WR_ADMISSION_ADAPTIVE };
 struct wr_admission_options {
     uint32_t max_pending_handshakes; /* 0 refuses all, WR_ADMISSION_NO_LIMIT never by count */
     uint32_t max_silent;             /* silent connections at most; the oldest go first */
-    uint64_t
-        turn_budget; /* microseconds of handshake work a turn of the loop; WR_NEVER: no limit */
+    /* Microseconds of handshake work a turn of the loop; WR_NEVER: no limit. */
+    uint64_t turn_budget;
 };
 
 /* What a handshake will cost, by what its ClientHello claims. */

@@ -1,6 +1,7 @@
 /* A listener of one worker and its client connections: accept, gate, handshake, idle, drain, linger.
  *
- *   accepted -> SILENT -> WAITING -> HANDSHAKING -> IDLE <-> HEAD/ACTIVE -> CLOSING -> gone
+ *   accepted -> SILENT -> WAITING -> HANDSHAKING -> IDLE <-> HEAD/ACTIVE -> FLUSHING -> CLOSING -> gone
+ *                  `--------`------------`-> refused, by alert: REFUSING -> REFUSED -> gone
  *
  * Each state has a list, a gauge and a deadline (connection.c: the one table). Not for threads. */
 #ifndef WR_DOWNSTREAM_DOWNSTREAM_H
@@ -22,14 +23,15 @@
 
 /* Durations in microseconds, WR_NEVER = infinity. */
 struct wr_downstream_timeouts {
-    uint64_t client_hello;   /* accept to first byte */
+    uint64_t client_hello;   /* accept to a whole ClientHello */
     uint64_t handshake;      /* accept to finished handshake */
     uint64_t request_header; /* first byte of a head to its end */
     uint64_t keep_alive; /* between requests; also from established to the first byte of a head */
     uint64_t inactivity; /* of an exchange */
     uint64_t request;    /* of an exchange, in all */
+    /* From established; up to a tenth earlier, so that a crowd does not return as one. */
     uint64_t max_connection_age;
-    uint64_t linger; /* our FIN to the peer's */
+    uint64_t linger; /* our FIN to the peer's; until our FIN is out, `inactivity` */
 };
 
 struct wr_downstream_options {
