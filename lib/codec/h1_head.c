@@ -118,10 +118,22 @@ static enum wr_h1_framing request_framing(const struct wr_head *head)
     return head->content_length > 0 ? WR_H1_BY_LENGTH : WR_H1_BY_NOTHING;
 }
 
-/* The start line is good, so this is about the method, which llhttp has a list of, or about the fields. */
-static enum wr_err request_error(enum wr_h1_ran ran)
+/* Why llhttp stopped. The start line is good, so it is about the method, which it has a list of, or about the fields. A
+ * Transfer-Encoding it does not take is told apart as always; its value was not seen to the end. */
+static enum wr_err request_error(struct wr_h1_reader *reader, enum wr_h1_ran ran,
+                                 struct wr_str text, struct wr_fields *fields)
 {
-    return ran == WR_H1_RAN_BAD ? WR_ERR_BAD_REQUEST : WR_ERR_NOT_IMPLEMENTED;
+    if (ran == WR_H1_RAN_UNKNOWN_METHOD)
+        return WR_ERR_NOT_IMPLEMENTED;
+    if (ran != WR_H1_RAN_UNKNOWN_CODING || fields->count == 0)
+        return WR_ERR_BAD_REQUEST;
+    struct wr_field *last = &fields->v[fields->count - 1];
+    const char *value = last->name.p + last->name.n + 1;
+    const char *end = memchr(value, '\r', (size_t)(text.p + text.n - value));
+    last->value = wr_str(value, (size_t)(end - value));
+    struct wr_h1_facts facts;
+    wr_h1_fields_settle(fields, reader->limits.underscores, &facts);
+    return facts.unknown_coding ? WR_ERR_NOT_IMPLEMENTED : WR_ERR_BAD_REQUEST;
 }
 
 enum wr_err wr_h1_reader_request(struct wr_h1_reader *reader, struct wr_arena *arena,
@@ -142,8 +154,9 @@ enum wr_err wr_h1_reader_request(struct wr_h1_reader *reader, struct wr_arena *a
         return WR_ERR_BAD_REQUEST;
     enum wr_h1_ran ran = run_head(reader, text, head);
     if (ran != WR_H1_RAN_OK) {
+        err = request_error(reader, ran, text, &head->fields);
         wr_fields_init(&head->fields);
-        return request_error(ran);
+        return err;
     }
     err = settle_request(reader, head);
     if (err != WR_OK)

@@ -59,10 +59,12 @@ enum wr_err wr_h1_parse_request_line(struct wr_str line, size_t target_limit,
     out->target = target;
 
     unsigned major;
-    if (!parse_version(wr_str(space + 1, rest.n - target.n - 1), &major, &out->version_minor))
+    uint8_t minor;
+    if (!parse_version(wr_str(space + 1, rest.n - target.n - 1), &major, &minor))
         return WR_ERR_BAD_REQUEST;
     if (major != 1)
         return major > 1 ? WR_ERR_VERSION_NOT_SUPPORTED : WR_ERR_BAD_REQUEST;
+    out->version_minor = minor;
 
     enum wr_method known = wr_method_lookup(method);
     if (known == WR_METHOD_CONNECT || known == WR_METHOD_TRACE)
