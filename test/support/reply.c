@@ -35,7 +35,7 @@ bool peer_read_head(struct peer *peer, char *head, size_t size)
 
 const char *reply_field(const struct reply *reply, const char *name)
 {
-    static char value[4096];
+    static _Thread_local char value[4096];
     size_t length = strlen(name);
 
     for (const char *line = strstr(reply->head, "\r\n"); line; line = strstr(line + 2, "\r\n")) {
