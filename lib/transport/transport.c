@@ -340,6 +340,11 @@ void wr_transport_discard_input(struct wr_transport *transport)
     wr_loop_defer_next(transport->host->loop, &transport->input_task);
 }
 
+bool wr_transport_read_ended(const struct wr_transport *transport)
+{
+    return transport->input == WR_INPUT_TOLD;
+}
+
 bool wr_transport_is_quiet(struct wr_transport *transport)
 {
     return transport->phase == WR_TRANSPORT_OPEN && transport->input == WR_INPUT_OPEN &&

@@ -132,6 +132,8 @@ void wr_transport_pause(struct wr_transport *transport, unsigned reason);
 void wr_transport_resume(struct wr_transport *transport, unsigned reason);
 /* From now on input is read and thrown away (lingering close, RFC 9112 section 9.6): read_end() or closed() still come. */
 void wr_transport_discard_input(struct wr_transport *transport);
+/* True when read_end() has been called. */
+bool wr_transport_read_ended(const struct wr_transport *transport);
 /* True when nothing unread is known: no kept input, no unprocessed plaintext, and the socket has said nothing new. */
 bool wr_transport_is_quiet(struct wr_transport *transport);
 
