@@ -224,9 +224,11 @@ void wr_connection_end(struct wr_connection *connection, enum wr_err why)
     close_codec(connection, connection->ended != WR_OK ? connection->ended : WR_ERR_CANCELLED);
     wr_metric_inc(&metrics->connections_closed);
     wr_metric_inc(&metrics->connections_ended[connection->ended]);
-    /* Whoever got a part must not take it for the whole. */
-    if (why != WR_OK && connection->state != WR_CONNECTION_IDLE)
+    /* Whoever got a part must not take it for the whole; of what was said in this turn it gets what there is. */
+    if (why != WR_OK && connection->state != WR_CONNECTION_IDLE) {
+        wr_transport_flush(connection->transport);
         wr_transport_reset(connection->transport);
+    }
     wr_connection_destroy(connection);
 }
 

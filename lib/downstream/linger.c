@@ -25,18 +25,19 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
     return n;
 }
 
-/* True when the peer's FIN has come and nothing is unread before it. Unread bytes would turn our close into a reset, which
- * takes from the peer what it has not read yet. */
+/* True when the peer's FIN has come, or its close_notify, and nothing is unread. Unread bytes would turn our close into a
+ * reset, which takes from the peer what it has not read yet. */
 static bool peer_has_ended(const struct wr_connection *connection)
 {
     char byte;
-    return recv(wr_transport_fd(connection->transport), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    ssize_t n = recv(wr_transport_fd(connection->transport), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && wr_transport_read_ended(connection->transport));
 }
 
 static void on_flushed(void *owner)
 {
     struct wr_connection *connection = owner;
-    /* Its FIN may have come before ours was asked for, and was told to the codec then. */
+    /* Its end may have come before ours was asked for, and was told to the codec then. */
     if (peer_has_ended(connection)) {
         finish(connection, WR_OK);
         return;
