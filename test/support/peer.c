@@ -294,6 +294,17 @@ bool peer_read_exactly(struct peer *peer, void *p, size_t n)
     return true;
 }
 
+void peer_notify_close(struct peer *peer)
+{
+    (void)SSL_shutdown(peer->ssl);
+}
+
+bool peer_update_keys(struct peer *peer)
+{
+    return SSL_key_update(peer->ssl, SSL_KEY_UPDATE_REQUESTED) == 1 &&
+           SSL_write(peer->ssl, "", 0) >= 0;
+}
+
 void peer_half_close(struct peer *peer)
 {
     if (peer->ssl)

@@ -52,6 +52,10 @@ bool peer_say(struct peer *peer, const char *text);
 enum peer_end { PEER_OPEN, PEER_EOF, PEER_RESET, PEER_WAITED, PEER_BROKEN };
 /* Up to N bytes, at least one; 0 when there will be none: *END says why. */
 size_t peer_read(struct peer *peer, void *p, size_t n, enum peer_end *end);
+/* Sends close_notify alone. */
+void peer_notify_close(struct peer *peer);
+/* Sends a KeyUpdate that asks for one; false: broken. */
+bool peer_update_keys(struct peer *peer);
 /* Sends FIN (and close_notify). */
 void peer_half_close(struct peer *peer);
 /* Closes with RST. */
