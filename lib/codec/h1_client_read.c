@@ -135,7 +135,8 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
 /* Why a response that ends here is not whole. Only one that has not begun may be asked for again (behaviour row 24). */
 static enum wr_err cut_off(const struct wr_h1_client *client, enum wr_err before_first_byte)
 {
-    return wr_h1_reader_is_idle(&client->reader) ? before_first_byte : WR_ERR_RESPONSE_INCOMPLETE;
+    bool nothing_came = wr_h1_reader_is_idle(&client->reader) && client->interim_heads == 0;
+    return nothing_came ? before_first_byte : WR_ERR_RESPONSE_INCOMPLETE;
 }
 
 static void on_read_end(void *owner, bool clean)
