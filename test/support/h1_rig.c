@@ -454,6 +454,8 @@ void rig_open(struct rig *rig, const char *method, int64_t length, const char *f
     if (length != 0)
         wr_message_set_source(&exchange->request, &feeder_ops, &rig->feeder);
     wr_message_head(&exchange->request, head, length == 0 ? WR_HEAD_LAST : 0);
+    if (rig->arms_replay)
+        wr_message_arm_replay(&exchange->request);
     collector_attach(&rig->collector, &exchange->response,
                      wr_transport_host_chunks(rig->transports));
     rig->client->ops->open(rig->client, exchange);

@@ -34,7 +34,8 @@ struct rig {
     /* server: what is done with a new exchange; NULL: the request is echoed as 200 when it is whole, what is refused or broken
      * is answered with the status of its error */
     void (*on_exchange)(struct rig *rig);
-    bool tcp;
+    bool tcp;         /* a pair that can reset */
+    bool arms_replay; /* client: requests can be rewound */
 };
 
 /* Options may be changed before rig_start(). CLIENT: the client codec. */
