@@ -79,6 +79,8 @@ static const char *or_nothing(const char *text)
     return text ? text : "";
 }
 
+#define CERTIFICATE "certificates: [{chain: cert.pem, key: key.pem}]"
+
 static struct weir *start(const struct edge_options *o)
 {
     return weir_start("workers: %u\n"
@@ -87,13 +89,14 @@ static struct weir *start(const struct edge_options *o)
                       "listeners:\n"
                       "  - name: edge\n"
                       "    bind: 127.0.0.1:0\n"
-                      "    tls: {certificates: [{chain: cert.pem, key: key.pem}]%s%s}\n"
+                      "    tls: {%s%s%s}\n"
                       "    admission: {%s}\n"
                       "    timeouts: {%s}\n"
                       "    limits: {%s}\n"
                       "    routes: [{respond: {body: hello}}]\n"
                       "%s",
-                      o->workers ? o->workers : 1, o->tls ? ", " : "", or_nothing(o->tls),
+                      o->workers ? o->workers : 1, o->own_certificates ? "" : CERTIFICATE,
+                      o->tls && !o->own_certificates ? ", " : "", or_nothing(o->tls),
                       or_nothing(o->admission), or_nothing(o->timeouts), or_nothing(o->limits),
                       or_nothing(o->more));
 }

@@ -23,7 +23,7 @@ struct hand {
     SSL *ssl;
     SSL_CTX *ctx;
     bool done;            /* the handshake succeeded */
-    bool over;            /* no byte comes any more */
+    bool over;            /* FIN or RST has come */
     int alert;            /* the fatal alert that ended it; 0: none */
     SSL_SESSION *session; /* the last ticket that came, or NULL */
 };
