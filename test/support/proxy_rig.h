@@ -11,7 +11,7 @@
 #include "upstream/cluster.h"
 
 #define PX_UPSTREAMS 4
-#define PX_CONNECTIONS 64
+#define PX_CONNECTIONS 256
 #define PX_TEXT 65536
 
 struct proxy_rig;
@@ -45,6 +45,7 @@ struct px_upstream {
 
 struct proxy_rig {
     struct wr_loop *loop;
+    uint64_t wait; /* most a turn waits for something to happen, microseconds */
     struct wr_transport_host *transports;
     struct wr_metrics_registry *registry;
     struct wr_cluster_metrics *cluster_metrics;
