@@ -242,3 +242,20 @@ void edge_expect_log_lines(const struct weir *weir, const char *text, unsigned n
     cr_expect_eq(edge_log_lines(weir, text), n, "%u lines have %s, not %u",
                  edge_log_lines(weir, text), text, n);
 }
+
+size_t edge_rss_peak(const struct weir *weir)
+{
+    char path[64];
+    char line[256];
+    size_t kib = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)weir_pid(weir));
+    FILE *file = fopen(path, "re");
+    cr_assert_not_null(file);
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
+            break;
+    (void)fclose(file);
+    cr_assert_gt(kib, 0);
+    return kib * 1024;
+}

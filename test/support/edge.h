@@ -40,6 +40,9 @@ void edge_expect_balance(const struct weir *weir, unsigned accepted, unsigned op
 unsigned edge_log_lines(const struct weir *weir, const char *text);
 void edge_expect_log_lines(const struct weir *weir, const char *text, unsigned n);
 
+/* The most resident memory it has had so far, in bytes. */
+size_t edge_rss_peak(const struct weir *weir);
+
 /* ---- time ---- */
 
 /* Sanitizers or WEIR_TEST_SLOW: memory and speed say nothing. */
