@@ -98,6 +98,8 @@ void px_pass(struct proxy_rig *rig, uint64_t usec);
 
 /* A client on a new connection, which says TEXT. */
 struct px_peer *px_client(struct proxy_rig *rig, const char *text);
+/* What a test says goes out at once. */
+void px_set_no_delay(int fd);
 /* Waits for connection number INDEX of the upstream. */
 struct px_peer *px_accepted(struct px_upstream *upstream, size_t index);
 void px_say(struct px_peer *peer, const char *text);
