@@ -99,6 +99,13 @@ static void stop_request(struct rig *rig)
     end_by_length(rig);
 }
 
+static void end_then_rest(struct rig *rig)
+{
+    end_by_length(rig);
+    rig_settle(rig);
+    rig_say(rig, "cd");
+}
+
 static void cancel_both(struct rig *rig)
 {
     struct wr_exchange *exchange = rig->exchange;
@@ -171,7 +178,8 @@ static const struct row server_rows[] = {
     {"S7", GET, abort_in_length, "\r\n\r\nok", false, "done:response_incomplete ",
      WR_ERR_RESPONSE_INCOMPLETE},
     {"S8", POST("4") "ab", stop_request, "content-length: 2\r\n\r\nok", false, "idle ", WR_OK},
-    {"S9", POST("4") "ab", end_by_length, "content-length: 2\r\n\r\nok", false, "idle ", WR_OK},
+    {"S9", POST("4") "ab", end_then_rest, "content-length: 2\r\n\r\nok", false, "idle ", WR_OK},
+    {"S9", POST("4") "ab", end_by_length, "content-length: 2\r\n\r\nok", false, "", WR_ERR__COUNT},
     {"S10", POST("9000") "ab", end_by_length, "connection: close\r\n\r\nok", true, "done:ok ",
      WR_OK},
     {"S10", CHUNKED "2\r\nab\r\n", end_by_length, "connection: close\r\n\r\nok", true, "done:ok ",
