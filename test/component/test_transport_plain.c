@@ -324,6 +324,33 @@ Test(transport_plain, bytes_on_the_wire_are_counted)
     close(b);
 }
 
+/* When very many write in one turn, the first are sent before its end. */
+Test(transport_plain, a_crowd_does_not_gather_without_bound)
+{
+    enum { CROWD = 100 };
+    static struct rig_end ends[CROWD];
+    static int peers[CROWD];
+    char got[8];
+    for (size_t i = 0; i < CROWD; i++) {
+        int fd;
+        rig_unix_pair(&fd, &peers[i]);
+        rig_accept(&rig, &ends[i], fd, NULL);
+    }
+    for (size_t i = 0; i < CROWD; i++)
+        RIG_CALL(&rig, wr_transport_write(ends[i].transport, "hello", 5));
+    cr_assert_leq(rig.host->gathering_count, 64);
+    cr_assert_eq(recv(peers[0], got, sizeof got, 0), 5);
+    cr_assert_lt(recv(peers[CROWD - 1], got, sizeof got, 0), 0);
+    wr_loop_turn(rig.loop, 0);
+    cr_assert_eq(recv(peers[CROWD - 1], got, sizeof got, 0), 5);
+    cr_assert_eq(rig.host->gathering_count, 0);
+    cr_assert_eq(wr_transport_host_chunks(rig.host)->used_count, 0);
+    for (size_t i = 0; i < CROWD; i++) {
+        rig_end_free(&ends[i]);
+        close(peers[i]);
+    }
+}
+
 /* Every callback may close, and the other end is none the worse. */
 static void close_in(enum rig_close_in where, unsigned (*count)(void))
 {
