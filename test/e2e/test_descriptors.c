@@ -176,8 +176,13 @@ Test(descriptors, too_few_to_start_with, .timeout = 60)
     char *output;
     int status =
         command_run(20, &output,
-                    "cd $(mktemp -d) && printf 'listeners:\\n  - {bind: 127.0.0.1:0, routes: "
-                    "[{respond: {}}]}\\n' > w.yaml && ulimit -n 7 && \"$WEIR_BIN\" run -c w.yaml");
+                    "dir=$(mktemp -d)\n"
+                    "cd \"$dir\"\n"
+                    "echo 'listeners: [{bind: 127.0.0.1:0, routes: [{respond: {}}]}]' > weir.yaml\n"
+                    "(ulimit -n 7; exec \"$WEIR_BIN\" run -c weir.yaml)\n"
+                    "status=$?\n"
+                    "rm -r \"$dir\"\n"
+                    "exit $status\n");
 
     cr_expect_eq(status, 1, "%d: %s", status, output);
     cr_expect_gt(strlen(output), 10, "not a word of why");
