@@ -43,8 +43,8 @@ enum wr_transport_state {
     WR_TRANSPORT_SILENT,     /* TLS server, not one byte yet: no SSL* exists */
     WR_TRANSPORT_HANDSHAKE,  /* TLS, either side */
     WR_TRANSPORT_OPEN,
-    WR_TRANSPORT_ENDED,      /* our end sent or on its way: wr_transport_end() was called */
-    WR_TRANSPORT_FAILED,     /* closed() was called; only wr_transport_close() is left */
+    WR_TRANSPORT_ENDED,  /* our end sent or on its way: wr_transport_end() was called */
+    WR_TRANSPORT_FAILED, /* closed() was called; only wr_transport_close() is left */
 };
 
 /* The owner's verdict on a ClientHello (gate 1). */
