@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/time.h"
 
+/* Rows are initializers, so the arguments of these cannot stand in parentheses. NOLINTBEGIN(bugprone-macro-parentheses) */
 #define AT(type, member) offsetof(struct wr_model_##type, member)
 #define MAP_OF(type, say, short_key, off)                                                 \
     {                                                                                     \
@@ -35,6 +36,8 @@
     {                                                                                              \
         .key = #k, .kind = of, .offset = AT(type, k), .flags = flag, .map = &(table), .help = text \
     }
+
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static const char *const version_words[] = {"tls1.2", "tls1.3", NULL};
 static const char *const refuse_words[] = {"reset", "close", "alert", NULL};
