@@ -64,7 +64,7 @@ enum wr_exchange_phase wr_exchange_phase(const struct wr_exchange *exchange)
 static enum wr_err stalled_request(const struct wr_exchange *exchange)
 {
     const struct wr_message *request = &exchange->request;
-    bool client_may_send = request->state == WR_MESSAGE_OPEN && wr_message_room(request) > 0;
+    bool client_may_send = request->state == WR_MESSAGE_OPEN && !exchange->held_up;
     bool head_missing = request->state == WR_MESSAGE_WAITING;
     return client_may_send || head_missing ? WR_ERR_REQUEST_CONTENT_TIMEOUT
                                            : WR_ERR_RESPONSE_TIMEOUT;
@@ -217,13 +217,14 @@ void wr_exchange_progress(struct wr_exchange *exchange)
     follow_phase(exchange);
 }
 
-/* A client whose content is not taken owes nothing meanwhile, and starts anew afterwards. */
+/* A client whose content is not taken owes nothing meanwhile, and starts anew afterwards. Once there was no room, codecs read on
+ * when half of it is free again. */
 static void note_rate(struct wr_exchange *exchange)
 {
     const struct wr_message *request = &exchange->request;
-    if (exchange->finished || exchange->host->request_rate == 0 || request->put_bytes == 0)
+    if (exchange->finished || request->put_bytes == 0)
         return;
-    bool held_up = wr_message_room(request) == 0;
+    bool held_up = wr_message_room(request) < (exchange->held_up ? request->limit / 2 : 1);
     if (held_up || exchange->held_up || exchange->rate_since == WR_NEVER) {
         exchange->rate_since = exchange->last_progress;
         exchange->rate_bytes = request->put_bytes;

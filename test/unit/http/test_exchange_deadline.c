@@ -63,6 +63,25 @@ Test(exchange_deadline, a_client_that_is_held_up_owes_nothing)
     cr_assert_eq(expired_count, 0);
 }
 
+static void take_some(size_t n)
+{
+    wr_message_taken(&exchange->request, wr_message_take(&exchange->request, &upstream_got, n));
+}
+
+/* A codec that has stopped to read goes on when half of the room is free: until then its client cannot send. */
+Test(exchange_deadline, a_little_room_does_not_make_a_client_owe_anything)
+{
+    static const char bytes[LIMIT];
+    host.request_rate = 1000;
+    upstream_takes = false;
+    send_request(0);
+    wr_message_put(&exchange->request, bytes, LIMIT);
+    take_some(LIMIT / 2 - 1);
+    expect_expiry(INACTIVITY, WR_ERR_RESPONSE_TIMEOUT);
+    take_some(1);
+    expect_expiry(5 * WR_SEC, WR_ERR_REQUEST_CONTENT_TIMEOUT);
+}
+
 Test(exchange_deadline, a_whole_request_no_upstream_takes)
 {
     wr_message_head(&exchange->request, &request_head, WR_HEAD_LAST);
