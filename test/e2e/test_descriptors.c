@@ -112,22 +112,27 @@ Test(descriptors, none_left_for_clients, .timeout = 60)
     weir_stop(weir);
 }
 
-/* A client of the admin server that cannot be accepted makes nobody spin either. */
+/* Clients of the admin server that cannot be accepted make nobody spin either. They say nothing, so that one that gets the
+ * descriptor which the listener gives up for a moment does not give it back at once. */
 Test(descriptors, none_left_for_the_admin_server, .timeout = 60)
 {
+    enum { ADMINS = 30 };
     struct edge_options options = {.descriptors = DESCRIPTORS, .timeouts = "client_hello: 1h"};
     struct weir *weir = edge_start(&options);
+    int admins[ADMINS];
 
     starve(weir);
-    int admin = flood_connect(weir_port(weir, "admin"), 0);
-    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    cr_assert(flood_send(admin, request, sizeof(request) - 1));
+    for (unsigned i = 0; i < ADMINS; i++)
+        admins[i] = flood_connect(weir_port(weir, "admin"), i);
     expect_rest(weir);
     expect_recovery(weir);
-    char answer[64] = "";
-    (void)flood_end(admin, answer, sizeof(answer) - 1, NULL, edge_ms(3000));
-    cr_expect(strncmp(answer, "HTTP/1.1 200", 12) == 0, "the admin server answered \"%s\"", answer);
-    (void)close(admin);
+    flood_close(admins, ADMINS);
+    long end = edge_now_ms() + edge_ms(3000);
+    char *alive = NULL;
+    while (!alive && edge_now_ms() < end)
+        alive = weir_admin_get(weir, "/healthz");
+    cr_expect_not_null(alive, "the admin server does not come back");
+    free(alive);
     weir_stop(weir);
 }
 
