@@ -92,7 +92,8 @@ static void expect_recovery(const struct weir *weir)
 
 Test(descriptors, none_left_for_clients, .timeout = 60)
 {
-    struct edge_options options = {.descriptors = DESCRIPTORS, .timeouts = "client_hello: 1h"};
+    struct edge_options options = {.descriptors = DESCRIPTORS,
+                                   .timeouts = "client_hello: 1h, handshake: 1h"};
     struct weir *weir = edge_start(&options);
 
     cr_assert(edge_serves(weir));
@@ -117,7 +118,8 @@ Test(descriptors, none_left_for_clients, .timeout = 60)
 Test(descriptors, none_left_for_the_admin_server, .timeout = 60)
 {
     enum { ADMINS = 30 };
-    struct edge_options options = {.descriptors = DESCRIPTORS, .timeouts = "client_hello: 1h"};
+    struct edge_options options = {.descriptors = DESCRIPTORS,
+                                   .timeouts = "client_hello: 1h, handshake: 1h"};
     struct weir *weir = edge_start(&options);
     int admins[ADMINS];
 
@@ -142,7 +144,7 @@ Test(descriptors, none_left_for_upstreams, .timeout = 60)
     struct origin *origin = origin_start(origin_echo_head, NULL);
     char more[256];
     struct edge_options options = {.descriptors = DESCRIPTORS,
-                                   .timeouts = "client_hello: 1h",
+                                   .timeouts = "client_hello: 1h, handshake: 1h",
                                    .routes = "{match: {path: /up}, cluster: origin}",
                                    .more = more};
     static const char up[] = "GET /up HTTP/1.1\r\nHost: localhost\r\n\r\n";
