@@ -1,7 +1,7 @@
 """The proxies and the backend: each one's configuration for the same work, and how it is started.
 
-All proxies: one worker on PROXY_CORE, TLS 1.3 with the same ECDSA P-256 certificate, HTTP/1.1 both ways, keep-alive to the same
-backend, no access log, timeouts out of the way. Beyond that each is as its packager left it, except where a default would hold it
+All proxies: one worker on PROXY_CORE, TLS 1.3 with the same ECDSA P-256 certificate and the cipher suite that the client likes best,
+HTTP/1.1 both ways, keep-alive to the same backend, no access log, timeouts out of the way. Beyond that each is as its packager left it, except where a default would hold it
 back in this work (the pools' sizes, nginx's temporary files).
 """
 
@@ -114,7 +114,7 @@ global
     maxconn 15000
     ulimit-n %(files)d
     no strict-limits
-    ssl-default-bind-options ssl-min-ver TLSv1.3
+    ssl-default-bind-options ssl-min-ver TLSv1.3 prefer-client-ciphers
 defaults
     mode http
     timeout connect 5s

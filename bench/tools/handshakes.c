@@ -6,7 +6,8 @@
  * back until they have something to say.) It is then reset, or kept with --idle. At the end of --seconds no connection is opened
  * and those in flight are finished, so that CPU time of the proxy divided by connections is exact.
  *
- * Prints one line of JSON: full and resumed connections that were done, failed and lost ones, and the seconds it took. */
+ * Prints one line of JSON: full and resumed connections that were done, failed and lost ones, the seconds it
+ * took, and the cipher suite. */
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>
@@ -42,6 +43,7 @@ struct bench {
     struct options options;
     SSL_CTX *tls;
     SSL_SESSION *session; /* the newest one */
+    const char *cipher;   /* of the last connection that was done */
     char request[512];
     int request_length;
     int epoll;
@@ -176,6 +178,7 @@ static void finish(struct connection *connection)
 {
     struct bench *bench = connection->bench;
 
+    bench->cipher = SSL_get_cipher_name(connection->ssl);
     if (SSL_session_reused(connection->ssl))
         bench->resumed++;
     else
@@ -411,7 +414,8 @@ int main(int argc, char **argv)
     if (bench.options.idle)
         keep_until_told(&bench);
     (void)printf("{\"full\": %zu, \"resumed\": %zu, \"failed\": %zu, \"lost\": %zu, "
-                 "\"seconds\": %.6f}\n",
-                 bench.full, bench.resumed, bench.failed, bench.lost, took);
+                 "\"seconds\": %.6f, \"cipher\": \"%s\"}\n",
+                 bench.full, bench.resumed, bench.failed, bench.lost, took,
+                 bench.cipher ? bench.cipher : "");
     return 0;
 }
