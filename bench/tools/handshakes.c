@@ -417,5 +417,7 @@ int main(int argc, char **argv)
                  "\"seconds\": %.6f, \"cipher\": \"%s\"}\n",
                  bench.full, bench.resumed, bench.failed, bench.lost, took,
                  bench.cipher ? bench.cipher : "");
+    SSL_SESSION_free(bench.session);
+    SSL_CTX_free(bench.tls);
     return 0;
 }
