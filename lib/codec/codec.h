@@ -15,13 +15,15 @@
 /* ---- towards clients ---- */
 
 struct wr_server_codec_options {
-    size_t head_limit;        /* bytes of request line and fields: 431 */
-    size_t uri_limit;         /* bytes of the request target: 414 */
-    unsigned fields_limit;    /* number of fields: 431 */
-    size_t chunk_overhead;    /* bytes of chunk extensions and other framing a body: 400 (behaviour row 7) */
-    size_t discard_limit;     /* request content read and thrown away to keep a connection after an early answer */
-    uint64_t max_requests;    /* on one connection, then it is closed; UINT64_MAX = no limit */
-    bool underscores;         /* field names with underscore are passed on instead of dropped (row 59) */
+    size_t head_limit;     /* bytes of request line and fields: 431 */
+    size_t uri_limit;      /* bytes of the request target: 414 */
+    unsigned fields_limit; /* number of fields: 431 */
+    size_t
+        chunk_overhead; /* bytes of chunk extensions and other framing a body: 400 (behaviour row 7) */
+    size_t
+        discard_limit; /* request content read and thrown away to keep a connection after an early answer */
+    uint64_t max_requests; /* on one connection, then it is closed; UINT64_MAX = no limit */
+    bool underscores; /* field names with underscore are passed on instead of dropped (row 59) */
     struct wr_h2_options h2;
 };
 

@@ -54,21 +54,24 @@ static void advance(struct wr_str *input, size_t n)
 
 /* ---- head ---- */
 
-static enum wr_err head_too_large(const struct wr_h1_reader *reader)
+static bool line_is_too_long(const struct wr_h1_reader *reader)
 {
+    const struct wr_h1_section *section = &reader->section;
+    size_t line = section->lines == 0 ? section->seen : section->first_line;
+    return reader->requests && line > reader->limits.target + REQUEST_LINE_SLACK;
+}
+
+/* Which limit a head is above, or WR_OK. What need not be waited for is not: the same bytes are refused at the same byte however
+ * they come. The last line may be the empty one. */
+static enum wr_err check_head_size(const struct wr_h1_reader *reader, bool too_large)
+{
+    if (line_is_too_long(reader))
+        return WR_ERR_URI_TOO_LONG;
+    if (!too_large && reader->section.lines <= reader->limits.fields + 2u)
+        return WR_OK;
     if (!reader->requests)
         return WR_ERR_RESPONSE_HEAD_TOO_LARGE;
     return reader->section.lines == 0 ? WR_ERR_URI_TOO_LONG : WR_ERR_FIELDS_TOO_LARGE;
-}
-
-/* Before the head is whole: what need not be waited for. The last line may be the empty one. */
-static bool head_is_within_limits(const struct wr_h1_reader *reader)
-{
-    const struct wr_h1_section *section = &reader->section;
-    if (reader->requests && section->lines == 0 &&
-        section->seen > reader->limits.target + REQUEST_LINE_SLACK)
-        return false;
-    return section->lines <= reader->limits.fields + 2u;
 }
 
 static enum wr_h1_event read_start(struct wr_h1_reader *reader, struct wr_str *input)
@@ -99,8 +102,9 @@ static enum wr_h1_event read_head(struct wr_h1_reader *reader, struct wr_str *in
     advance(input, used);
     if (gathered == WR_H1_GATHER_BAD)
         return fail(reader, malformed(reader));
-    if (gathered == WR_H1_GATHER_TOO_LARGE || !head_is_within_limits(reader))
-        return fail(reader, head_too_large(reader));
+    enum wr_err err = check_head_size(reader, gathered == WR_H1_GATHER_TOO_LARGE);
+    if (err != WR_OK)
+        return fail(reader, err);
     if (gathered == WR_H1_GATHER_MORE)
         return WR_H1_SAYS_MORE;
     reader->state = WR_H1_HEAD_WHOLE;

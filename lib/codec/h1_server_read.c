@@ -173,18 +173,18 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
     return n - input.n;
 }
 
-/* The client has said all: what it asked for whole is still answered (behaviour row 25). */
+/* The client has said all: what it asked for whole is still answered (behaviour row 25). Lengths tell what is whole, so that a
+ * missing close_notify (RFC 9112 section 9.8) changes only the name of the failure. */
 static void on_read_end(void *owner, bool clean)
 {
     struct wr_h1_server *server = owner;
-    (void)clean; /* truncation of TLS: lengths tell what is whole */
     if (server->over)
         return;
     server->keep = false;
     if (server->exchange == NULL)
         wr_h1_server_end(server);
     else if (server->request == WR_H1_REQUEST_OPEN)
-        wr_h1_server_give_up(server, WR_ERR_CLIENT_CLOSED);
+        wr_h1_server_give_up(server, clean ? WR_ERR_CLIENT_CLOSED : WR_ERR_TLS_TRUNCATED);
     else if (server->request == WR_H1_REQUEST_UNWANTED)
         server->request = WR_H1_REQUEST_REFUSED;
 }

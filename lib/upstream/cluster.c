@@ -104,6 +104,7 @@ static void serve_with(struct wr_upstream_connection *connection,
 static struct wr_endpoint *next_endpoint(struct wr_cluster *cluster)
 {
     size_t count = cluster->options->endpoint_count;
+    WR_ASSERT(count > 0);
     uint64_t now = wr_loop_now(cluster->loop);
     size_t first = cluster->next_endpoint;
     size_t chosen = first;

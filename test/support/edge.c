@@ -79,6 +79,8 @@ static const char *or_nothing(const char *text)
     return text ? text : "";
 }
 
+#define CERTIFICATE "certificates: [{chain: cert.pem, key: key.pem}]"
+
 static struct weir *start(const struct edge_options *o)
 {
     return weir_start("workers: %u\n"
@@ -87,13 +89,14 @@ static struct weir *start(const struct edge_options *o)
                       "listeners:\n"
                       "  - name: edge\n"
                       "    bind: 127.0.0.1:0\n"
-                      "    tls: {certificates: [{chain: cert.pem, key: key.pem}]%s%s}\n"
+                      "    tls: {%s%s%s}\n"
                       "    admission: {%s}\n"
                       "    timeouts: {%s}\n"
                       "    limits: {%s}\n"
                       "    routes: [{respond: {body: hello}}]\n"
                       "%s",
-                      o->workers ? o->workers : 1, o->tls ? ", " : "", or_nothing(o->tls),
+                      o->workers ? o->workers : 1, o->own_certificates ? "" : CERTIFICATE,
+                      o->tls && !o->own_certificates ? ", " : "", or_nothing(o->tls),
                       or_nothing(o->admission), or_nothing(o->timeouts), or_nothing(o->limits),
                       or_nothing(o->more));
 }
@@ -238,4 +241,21 @@ void edge_expect_log_lines(const struct weir *weir, const char *text, unsigned n
         edge_nap(20);
     cr_expect_eq(edge_log_lines(weir, text), n, "%u lines have %s, not %u",
                  edge_log_lines(weir, text), text, n);
+}
+
+size_t edge_rss_peak(const struct weir *weir)
+{
+    char path[64];
+    char line[256];
+    size_t kib = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)weir_pid(weir));
+    FILE *file = fopen(path, "re");
+    cr_assert_not_null(file);
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
+            break;
+    (void)fclose(file);
+    cr_assert_gt(kib, 0);
+    return kib * 1024;
 }

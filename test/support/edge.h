@@ -13,13 +13,14 @@ struct edge_options {
     const char *admission;
     const char *timeouts;
     const char *limits;
-    const char *tls;      /* besides the certificates */
-    const char *more;     /* further lines of the file */
-    unsigned descriptors; /* what weir may open; 0: what the test may */
+    const char *tls;       /* besides the certificate of the folder */
+    bool own_certificates; /* TLS has them */
+    const char *more;      /* further lines of the file */
+    unsigned descriptors;  /* what weir may open; 0: what the test may */
 };
 
 struct weir *edge_start(const struct edge_options *options); /* OPTIONS may be NULL */
-/* A run of weir_start() with at most DESCRIPTORS: before it, and NULL afterwards. */
+/* Between these, weir_start() runs weir with at most DESCRIPTORS; DIR gets a script that does so. */
 void edge_limit_descriptors(const char *dir, unsigned descriptors);
 void edge_unlimit_descriptors(void);
 
@@ -38,6 +39,9 @@ void edge_expect_balance(const struct weir *weir, unsigned accepted, unsigned op
 /* Lines of access.log that have TEXT in them; the second waits until there are N and expects no more than that. */
 unsigned edge_log_lines(const struct weir *weir, const char *text);
 void edge_expect_log_lines(const struct weir *weir, const char *text, unsigned n);
+
+/* The most resident memory it has had so far, in bytes. */
+size_t edge_rss_peak(const struct weir *weir);
 
 /* ---- time ---- */
 

@@ -11,7 +11,7 @@
 #include "upstream/cluster.h"
 
 #define PX_UPSTREAMS 4
-#define PX_CONNECTIONS 64
+#define PX_CONNECTIONS 256
 #define PX_TEXT 65536
 
 struct proxy_rig;
@@ -45,6 +45,7 @@ struct px_upstream {
 
 struct proxy_rig {
     struct wr_loop *loop;
+    uint64_t wait; /* most a turn waits for something to happen, microseconds */
     struct wr_transport_host *transports;
     struct wr_metrics_registry *registry;
     struct wr_cluster_metrics *cluster_metrics;
@@ -97,6 +98,8 @@ void px_pass(struct proxy_rig *rig, uint64_t usec);
 
 /* A client on a new connection, which says TEXT. */
 struct px_peer *px_client(struct proxy_rig *rig, const char *text);
+/* What a test says goes out at once. */
+void px_set_no_delay(int fd);
 /* Waits for connection number INDEX of the upstream. */
 struct px_peer *px_accepted(struct px_upstream *upstream, size_t index);
 void px_say(struct px_peer *peer, const char *text);

@@ -34,11 +34,11 @@ struct stage *stage_start(const struct stage_options *options)
         "  - {name: plain, bind: 127.0.0.1:0, %s%sroutes: [%s%s{cluster: origin}]}\n"
         "  - {name: tls, bind: 127.0.0.1:0, %s%sroutes: [%s%s{cluster: origin}],\n"
         "     tls: {certificates: [{chain: cert.pem, key: key.pem}]}}\n"
-        "clusters:\n"
-        "  - {name: origin, endpoints: [127.0.0.1:%d]%s%s}\n",
+        "clusters: [{name: origin, endpoints: [127.0.0.1:%d]%s%s}%s%s]\n",
         or_nothing(o->listener), comma(o->listener), or_nothing(o->routes), comma(o->routes),
         or_nothing(o->listener), comma(o->listener), or_nothing(o->routes), comma(o->routes),
-        origin_port(stage->origin), comma(o->cluster), or_nothing(o->cluster));
+        origin_port(stage->origin), comma(o->cluster), or_nothing(o->cluster), comma(o->clusters),
+        or_nothing(o->clusters));
     stage->plain = weir_port(stage->weir, "plain");
     stage->tls = weir_port(stage->weir, "tls");
     return stage;

@@ -14,7 +14,8 @@
 struct stage_options {
     const char *listener; /* "timeouts: {inactivity: 1s}", of either listener */
     const char *routes;   /* before the one that leads to the origin: "{match: ..}, {..}" */
-    const char *cluster;  /* "timeouts: {response: 1s}" */
+    const char *cluster;  /* "timeouts: {response: 1s}", of the origin's */
+    const char *clusters; /* more of them: "{name: ..}, {..}" */
     void (*serve)(struct peer *, void *); /* NULL: the script */
     void *arg;
 };

@@ -1,0 +1,223 @@
+"""The proxies and the backend: each one's configuration for the same work, and how it is started.
+
+All proxies: one worker on PROXY_CORE, TLS 1.3 with the same ECDSA P-256 certificate, HTTP/1.1 both ways, keep-alive to the same
+backend, no access log, timeouts out of the way. Beyond that each is as its packager left it, except where a default would hold it
+back in this work (the pools' sizes, nginx's temporary files).
+"""
+
+import http.client
+import os
+import re
+
+from machine import LOAD_CORE, MOST_FILES, PROXY_CORE, Failed, Running, free_port, run
+
+SMALL = 1024
+BIG = 1 << 20
+# nginx as root would give its worker another user, who may not read our folder.
+NGINX_USER = "user root;" if os.geteuid() == 0 else ""
+
+
+def make_certificate(folder):
+    run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "7",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-keyout", folder / "key.pem", "-out", folder / "cert.pem"])
+    both = (folder / "cert.pem").read_text() + (folder / "key.pem").read_text()
+    (folder / "both.pem").write_text(both)
+
+
+class Server:
+    """A server of the benchmark. A subclass gives NAME, CORE, configuration() and command()."""
+
+    name = None
+    core = PROXY_CORE
+
+    def __init__(self, folder, backend_port=None, build=None):
+        self.home = folder
+        self.folder = folder / self.name
+        self.folder.mkdir(exist_ok=True)
+        self.backend_port = backend_port
+        self.build = build
+        self.running = None
+
+    def start(self, prefix=()):
+        """PREFIX: a program that runs it, as valgrind does."""
+        self.port = free_port()
+        path = self.folder / "config"
+        path.write_text(self.configuration())
+        self.running = Running(self.name, [*prefix, *self.command(path)], self.core, self.folder)
+        self.running.wait_for_port(self.port)
+        return self
+
+    def stop(self):
+        if self.running:
+            self.running.stop()
+            self.running = None
+
+    @property
+    def pid(self):
+        return self.running.pid
+
+
+class Nginx(Server):
+    name = "nginx"
+    http = """
+    server {
+        listen 127.0.0.1:%(port)d ssl backlog=4096;
+        ssl_certificate %(home)s/cert.pem;
+        ssl_certificate_key %(home)s/key.pem;
+        ssl_protocols TLSv1.3;
+        location / {
+            proxy_pass http://backend;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $host;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+            proxy_set_header X-Forwarded-Proto $scheme;
+            proxy_max_temp_file_size 0;
+        }
+    }
+    upstream backend { server 127.0.0.1:%(backend_port)d; keepalive 1024; keepalive_requests 1000000000; }"""
+
+    def configuration(self):
+        values = dict(vars(self), user=NGINX_USER, files=MOST_FILES)
+        return ("""%(user)s
+daemon off;
+worker_processes 1;
+worker_rlimit_nofile %(files)d;
+pid %(folder)s/pid;
+error_log stderr error;
+events { worker_connections %(files)d; }
+http {
+    access_log off;
+    client_body_temp_path %(folder)s/body;
+    proxy_temp_path %(folder)s/proxy;
+    fastcgi_temp_path %(folder)s/fastcgi;
+    uwsgi_temp_path %(folder)s/uwsgi;
+    scgi_temp_path %(folder)s/scgi;
+    keepalive_timeout 3600s;
+    keepalive_requests 1000000000;""" + self.http + "\n}\n") % values
+
+    def command(self, path):
+        return ["nginx", "-p", self.folder, "-c", path, "-e", "stderr"]
+
+    def version(self):
+        return "nginx " + run(["sh", "-c", "nginx -v 2>&1"]).strip().rpartition("/")[2]
+
+
+class Haproxy(Server):
+    name = "haproxy"
+
+    def configuration(self):
+        return """
+global
+    nbthread 1
+    maxconn 15000
+    ulimit-n %(files)d
+    no strict-limits
+    ssl-default-bind-options ssl-min-ver TLSv1.3
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+    timeout http-keep-alive 1h
+    http-reuse always
+    option forwardfor
+frontend edge
+    bind 127.0.0.1:%(port)d ssl crt %(home)s/both.pem alpn http/1.1 backlog 4096
+    http-request set-header X-Forwarded-Proto https
+    default_backend web
+backend web
+    server web 127.0.0.1:%(backend_port)d
+""" % dict(vars(self), files=MOST_FILES)
+
+    def command(self, path):
+        return ["haproxy", "-db", "-f", path]
+
+    def version(self):
+        return "HAProxy " + re.search(r"version ([\d.]+)", run(["haproxy", "-v"])).group(1)
+
+
+class Weir(Server):
+    name = "weir"
+    listeners = """
+  - name: edge
+    bind: 127.0.0.1:%(port)d
+    tls: {certificates: [{chain: %(home)s/cert.pem, key: %(home)s/key.pem}], versions: [tls1.3]}
+    admission: {max_pending_handshakes: 1024}
+    routes: [{cluster: web}]
+clusters:
+  - name: web
+    endpoints: ["127.0.0.1:%(backend_port)d"]
+    pool: {max_connections: 1024, max_idle: 1024}
+    timeouts: {keep_alive: 1h}"""
+
+    def configuration(self):
+        self.admin_port = free_port()
+        return """
+workers: 1
+admin: 127.0.0.1:%(admin_port)d
+defaults:
+  timeouts: {keep_alive: 1h, inactivity: 1h}
+listeners:""" % vars(self) + self.listeners % vars(self) + "\n"
+
+    def command(self, path):
+        return [self.build / "bin/weir", "run", "-c", path]
+
+    def version(self):
+        return run([self.build / "bin/weir", "version"]).strip()
+
+
+class NginxBackend(Nginx):
+    """The backend, which also counts: how many requests it was asked, at any moment."""
+
+    name = "nginx-backend"
+    core = LOAD_CORE
+    http = """
+    server {
+        listen 127.0.0.1:%(port)d backlog=4096;
+        location = /small { return 200 "%(small)s"; }
+        location = /post { return 200 "%(small)s"; }
+        location = /big { root %(folder)s; }
+    }
+    server {
+        listen 127.0.0.1:%(status_port)d;
+        location / { stub_status; }
+    }"""
+
+    def start(self, prefix=()):
+        self.small = "x" * SMALL
+        self.status_port = free_port()
+        (self.folder / "big").write_bytes(b"x" * BIG)
+        super().start(prefix)
+        self.status = http.client.HTTPConnection("127.0.0.1", self.status_port)
+        self.asked = 0
+        return self
+
+    def requests(self):
+        self.status.request("GET", "/")
+        self.asked += 1
+        return int(self.status.getresponse().read().split()[9]) - self.asked
+
+
+class WeirBackend(Weir):
+    name = "weir-backend"
+    core = LOAD_CORE
+    listeners = """
+  - bind: 127.0.0.1:%(port)d
+    routes:
+      - {match: {path: /big}, respond: {body_size: 1MiB}}
+      - respond: {body_size: 1KiB}"""
+
+    def requests(self):
+        status = http.client.HTTPConnection("127.0.0.1", self.admin_port)
+        status.request("GET", "/metrics")
+        text = status.getresponse().read().decode()
+        found = re.search(r'^weir_requests_total\{.*class="2xx".*\} (\d+)', text, re.M)
+        if not found:
+            raise Failed("weir as backend does not tell how many requests it served")
+        return int(found.group(1))
+
+
+PROXIES = {"weir": Weir, "nginx": Nginx, "haproxy": Haproxy}
+BACKENDS = {"nginx": NginxBackend, "weir": WeirBackend}

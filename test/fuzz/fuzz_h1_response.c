@@ -1,0 +1,9 @@
+#include "support/h1_fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    h1_fuzz(data, size, false);
+    return 0;
+}
