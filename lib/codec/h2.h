@@ -17,9 +17,10 @@ struct wr_h2_options {
     uint32_t max_concurrent_streams;
     uint32_t connection_window; /* bytes; a stream's window is the message's limit */
     uint32_t header_table_size; /* bytes, HPACK, both directions */
-    uint64_t
-        ping_interval; /* microseconds idle before a PING asks whether the peer is there; client side; WR_NEVER off */
-    uint64_t ping_timeout; /* then it is broken */
+    /* Client side: microseconds of silence before a PING asks whether the peer is there (WR_NEVER: off), and how long it may
+     * take to answer before the connection counts as broken. */
+    uint64_t ping_interval;
+    uint64_t ping_timeout;
     struct wr_h2_budget budgets[WR_FLOOD__COUNT];
 };
 

@@ -1,0 +1,120 @@
+/* Responses: from the message to the transport. */
+#include "codec/date.h"
+#include "codec/h2_server_internal.h"
+
+/* ---- head ---- */
+
+static void write_interim(struct wr_h2_stream *stream, const struct wr_head *head)
+{
+    if (head->status == 101)
+        return;
+    struct wr_h2_fields fields =
+        wr_h2_response_fields(head, -1, WR_STR_EMPTY, &stream->exchange->arena);
+    (void)nghttp2_submit_headers(stream->session->ng, NGHTTP2_FLAG_NONE, stream->id, NULL, fields.v,
+                                 fields.count, NULL);
+    wr_h2_session_later(stream->session);
+}
+
+/* What Content-Length says; -1 nothing (RFC 9110 section 8.6, behaviour row 18). */
+static int64_t announced_length(const struct wr_head *head, bool no_content)
+{
+    if (head->tunnel != WR_TUNNEL_NONE || head->content_length < 0)
+        return -1;
+    if (no_content)
+        return head->length_given && head->status >= 200 && head->status != 204
+                   ? head->content_length
+                   : -1;
+    return head->content_length;
+}
+
+static void write_head(struct wr_h2_stream *stream, const struct wr_head *head, bool last)
+{
+    struct wr_exchange *exchange = stream->exchange;
+    bool no_content = head->tunnel == WR_TUNNEL_NONE &&
+                      wr_response_has_no_content(exchange->request.head->method, head->status);
+    int64_t length = announced_length(head, no_content);
+    if (last && !no_content && !head->length_given)
+        length = -1; /* END_STREAM says it */
+    struct wr_str date = wr_date_text(wr_loop_wall(exchange->host->loop));
+    struct wr_h2_fields fields = wr_h2_response_fields(head, length, date, &exchange->arena);
+    /* Content where there is none (HEAD) is not waited for. */
+    bool end = last || no_content;
+    stream->outgoing = WR_H2_OUT_OPEN;
+    stream->left = length >= 0 && !end ? (uint64_t)length : WR_H2_ANY_LENGTH;
+    (void)nghttp2_submit_response(stream->session->ng, stream->id, fields.v, fields.count,
+                                  end ? NULL : &wr_h2_stream_provider);
+    wr_h2_session_later(stream->session);
+}
+
+/* A tunnel begins, or the request for it was declined and has no content. */
+static void settle_tunnel(struct wr_h2_stream *stream, const struct wr_head *head)
+{
+    if (stream->incoming != WR_H2_IN_HELD)
+        return;
+    if (head->tunnel != WR_TUNNEL_NONE) {
+        stream->tunnel = true;
+        wr_h2_stream_release_held(stream);
+        return;
+    }
+    wr_bytes_clear(&stream->early);
+    stream->incoming = stream->early_end ? WR_H2_IN_WHOLE : WR_H2_IN_UNWANTED;
+    wr_message_end(stream->in, NULL);
+}
+
+static void on_head(void *sink, struct wr_head *head, unsigned flags)
+{
+    struct wr_h2_stream *stream = sink;
+    if (stream->exchange == NULL)
+        return;
+    if ((flags & WR_HEAD_INTERIM) != 0) {
+        write_interim(stream, head);
+        return;
+    }
+    write_head(stream, head, (flags & WR_HEAD_LAST) != 0);
+    settle_tunnel(stream, head);
+}
+
+/* Behaviour row 20. */
+static void on_abort(void *sink, enum wr_err why)
+{
+    wr_h2_server_give_up(sink, why);
+}
+
+const struct wr_sink_ops wr_h2_server_sink_ops = {
+    .head = on_head,
+    .content = wr_h2_stream_on_content,
+    .end = wr_h2_stream_on_end,
+    .abort = on_abort,
+};
+
+/* ---- endings ---- */
+
+/* The response is whole. A request that is not has been answered early (behaviour row 22); a tunnel goes on in the other
+ * direction. */
+void wr_h2_server_sent_end(struct wr_h2_stream *stream)
+{
+    if (stream->incoming == WR_H2_IN_WHOLE || stream->tunnel)
+        return;
+    wr_h2_stream_reset(stream, NGHTTP2_NO_ERROR);
+    wr_h2_server_finish(stream, WR_OK);
+}
+
+/* Why nghttp2 has closed it: both have ended; or somebody has reset it, and if that is not known, nghttp2 has, because the
+ * client broke the rules. */
+void wr_h2_server_closed(struct wr_h2_stream *stream, uint32_t code)
+{
+    enum wr_err why = stream->why;
+    if (why == WR_OK && stream->peer_reset)
+        why = WR_ERR_CLIENT_RESET;
+    else if (why == WR_OK && code != NGHTTP2_NO_ERROR)
+        why = WR_ERR_BAD_REQUEST;
+    wr_h2_server_finish(stream, why);
+}
+
+/* The message is over, but its last bytes do not go, or the tunnel's other direction stands still. */
+static void on_expired(void *owner, enum wr_err why)
+{
+    wr_h2_server_give_up(owner, why);
+}
+
+const struct wr_exchange_owner wr_h2_server_owner_ops = {.expired = on_expired};
