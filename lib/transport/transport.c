@@ -281,6 +281,10 @@ void wr_transport_set_events(struct wr_transport *transport,
 {
     transport->events = events;
     transport->owner = owner;
+    if (transport->output == WR_OUTPUT_TOLD && wr_transport_is_live(transport)) {
+        transport->output = WR_OUTPUT_FIN;
+        wr_loop_defer(transport->host->loop, &transport->output_task);
+    }
 }
 
 void wr_transport_established(struct wr_transport *transport)

@@ -97,6 +97,7 @@ struct wr_transport {
     bool accepted; /* the peer is a client */
     bool closed;
     bool discarding; /* input is thrown away */
+    bool put_back;   /* by the owner, in the call of this moment */
     bool over_high;  /* output was above the high mark: writable() is due */
     bool alerted;    /* refused by alert: no TLS any more, bytes are bytes */
 };
