@@ -16,10 +16,11 @@ static bool interim_came(struct wr_h1_client *client, struct wr_head *head)
     return client->exchange == exchange;
 }
 
-/* An answer before the request was whole is passed on at once, and the rest of the request is not wanted (behaviour row 22). */
-static void stop_early(struct wr_h1_client *client, struct wr_exchange *exchange)
+/* An answer before the request was whole is passed on at once (behaviour row 22). When it is no success, the rest of the request
+ * is not wanted (RFC 9112 section 9.5); a success may be made of what is still to come. */
+static void stop_early(struct wr_h1_client *client, struct wr_exchange *exchange, unsigned status)
 {
-    if (client->exchange != exchange || client->sending != WR_H1_SENDING_OPEN)
+    if (client->exchange != exchange || client->sending != WR_H1_SENDING_OPEN || status < 300)
         return;
     client->sending = WR_H1_SENDING_NOTHING;
     wr_message_stop(&exchange->request, WR_ERR_CANCELLED);
@@ -39,6 +40,7 @@ static bool head_came(struct wr_h1_client *client, bool surplus)
         return interim_came(client, head);
 
     bool last = client->reader.state == WR_H1_OVER;
+    unsigned status = head->status;
     client->receiving = !last;
     wr_message_head(&exchange->response, head, last ? WR_HEAD_LAST : 0);
     if (client->exchange != exchange)
@@ -47,7 +49,7 @@ static bool head_came(struct wr_h1_client *client, bool surplus)
         wr_h1_client_response_done(client, surplus);
         return false;
     }
-    stop_early(client, exchange);
+    stop_early(client, exchange, status);
     return client->exchange == exchange;
 }
 

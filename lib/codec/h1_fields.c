@@ -7,7 +7,7 @@
 /* The text is the caller's to change, though slices are const. */
 static void make_lower(struct wr_str s)
 {
-    char *p = (char *)(uintptr_t)s.p;
+    char *p = (char *)s.p;
     for (size_t i = 0; i < s.n; i++)
         p[i] = wr_lower(p[i]);
 }

@@ -39,8 +39,19 @@ void wr_h1_server_give_up(struct wr_h1_server *server, enum wr_err why)
         server->events->done(server->owner, why);
 }
 
-void wr_h1_server_idle(struct wr_h1_server *server)
+void wr_h1_server_forgo_rest(struct wr_h1_server *server)
 {
+    server->over = true;
+    finish_exchange(server, WR_OK);
+    if (!server->released)
+        wr_h1_server_end(server);
+}
+
+void wr_h1_server_next(struct wr_h1_server *server)
+{
+    finish_exchange(server, WR_OK);
+    if (server->over)
+        return;
     server->request = WR_H1_REQUEST_NONE;
     server->began = WR_NEVER;
     wr_h1_reader_next(&server->reader);
@@ -48,29 +59,37 @@ void wr_h1_server_idle(struct wr_h1_server *server)
     server->events->idle(server->owner);
 }
 
+/* The exchange goes on until the rest of the request has come: its deadline is the one that holds, and the owner is told of
+ * idleness only where a new head may begin. */
+static void wait_for_rest(struct wr_h1_server *server)
+{
+    bool wanted = server->request == WR_H1_REQUEST_OPEN;
+    server->request = WR_H1_REQUEST_UNWANTED;
+    server->response = WR_H1_RESPONSE_DONE;
+    wr_transport_resume(server->transport, WR_PAUSE_FULL);
+    if (wanted)
+        wr_message_abort(&server->exchange->request, WR_ERR_CANCELLED);
+}
+
 void wr_h1_server_response_done(struct wr_h1_server *server)
 {
-    bool whole = server->request == WR_H1_REQUEST_WHOLE;
-    bool keep = server->keep && !server->draining && server->request != WR_H1_REQUEST_REFUSED;
-    if (!keep) {
-        server->over = true;
-        finish_exchange(server, WR_OK);
-        if (!server->released)
-            wr_h1_server_end(server);
-        return;
-    }
-    if (!whole)
-        server->request = WR_H1_REQUEST_UNWANTED;
-    finish_exchange(server, WR_OK);
-    if (server->over)
-        return;
-    if (whole) {
-        wr_h1_server_idle(server);
-    } else {
-        wr_transport_resume(server->transport, WR_PAUSE_FULL);
-        server->events->idle(server->owner);
-    }
+    if (!server->keep || server->draining || server->request == WR_H1_REQUEST_REFUSED)
+        wr_h1_server_forgo_rest(server);
+    else if (server->request == WR_H1_REQUEST_WHOLE)
+        wr_h1_server_next(server);
+    else
+        wait_for_rest(server);
 }
+
+static void expired(void *owner, enum wr_err why)
+{
+    (void)why; /* blamed already; the client has its response */
+    wr_h1_server_forgo_rest(owner);
+}
+
+const struct wr_exchange_owner wr_h1_server_owner_ops = {
+    .expired = expired,
+};
 
 /* ---- what the owner asks ---- */
 
@@ -90,8 +109,12 @@ static void drain(struct wr_server_codec *codec)
 {
     struct wr_h1_server *server = of(codec);
     server->draining = true;
-    bool in_head = server->request == WR_H1_REQUEST_NONE && !wr_h1_reader_is_idle(&server->reader);
-    if (!server->over && server->exchange == NULL && !in_head)
+    bool idle = server->request == WR_H1_REQUEST_NONE && wr_h1_reader_is_idle(&server->reader);
+    if (server->over)
+        return;
+    if (server->response == WR_H1_RESPONSE_DONE)
+        wr_h1_server_forgo_rest(server);
+    else if (idle)
         wr_h1_server_end(server);
 }
 

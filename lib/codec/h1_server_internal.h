@@ -10,15 +10,16 @@
 enum wr_h1_request_state {
     WR_H1_REQUEST_NONE,     /* between requests, or in a head */
     WR_H1_REQUEST_OPEN,     /* its content goes to the message */
-    WR_H1_REQUEST_UNWANTED, /* its content is read and thrown away; the exchange may be over already */
+    WR_H1_REQUEST_UNWANTED, /* its content is read and thrown away */
     WR_H1_REQUEST_WHOLE,    /* received */
-    WR_H1_REQUEST_REFUSED, /* nothing of this connection is parsed any more */
+    WR_H1_REQUEST_REFUSED,  /* nothing of this connection is parsed any more */
 };
 
 enum wr_h1_response_state {
     WR_H1_RESPONSE_NONE,
     WR_H1_RESPONSE_WAITING, /* for the final head */
     WR_H1_RESPONSE_CONTENT,
+    WR_H1_RESPONSE_DONE, /* all of it is with the transport; the rest of the request is still to come */
 };
 
 struct wr_h1_server {
@@ -48,16 +49,19 @@ struct wr_h1_server {
 extern const struct wr_transport_events wr_h1_server_transport_events;
 extern const struct wr_source_ops wr_h1_server_source_ops; /* of requests */
 extern const struct wr_sink_ops wr_h1_server_sink_ops;     /* of responses */
+extern const struct wr_exchange_owner wr_h1_server_owner_ops;
 
 /* ---- h1_server.c: endings ---- */
 /* All is said: FIN, and the owner lingers. */
 void wr_h1_server_end(struct wr_h1_server *server);
 /* The client cannot be told any more, or must not be: the owner resets. */
 void wr_h1_server_give_up(struct wr_h1_server *server, enum wr_err why);
-/* The response is with the transport: on to the next request, or the end. */
+/* The response is with the transport: on to the next request, the rest of this one, or the end. */
 void wr_h1_server_response_done(struct wr_h1_server *server);
-/* The request is over and so is its exchange. */
-void wr_h1_server_idle(struct wr_h1_server *server);
+/* Both are over, and all is in order: finishes the exchange, and the next request may come. */
+void wr_h1_server_next(struct wr_h1_server *server);
+/* The response is done and the rest of the request will not come: finishes the exchange and ends. */
+void wr_h1_server_forgo_rest(struct wr_h1_server *server);
 
 /* ---- h1_server_read.c ---- */
 /* An exchange for a request that cannot be served; nothing is parsed after it. */

@@ -8,6 +8,8 @@ static struct wr_exchange *open_exchange(struct wr_h1_server *server)
     struct wr_exchange *exchange = wr_exchange_open(server->host, server->client);
     if (server->began != WR_NEVER)
         exchange->began = server->began;
+    exchange->owner_ops = &wr_h1_server_owner_ops;
+    exchange->owner = server;
     server->exchange = exchange;
     server->requests++;
     server->response = WR_H1_RESPONSE_WAITING;
@@ -72,7 +74,7 @@ static void content_came(struct wr_h1_server *server, struct wr_str content)
     server->expects = false;
     if (server->request == WR_H1_REQUEST_OPEN)
         wr_message_put(&server->exchange->request, content.p, content.n);
-    else if (server->exchange != NULL)
+    else
         wr_exchange_progress(server->exchange);
 }
 
@@ -82,8 +84,8 @@ static void content_ended(struct wr_h1_server *server)
     server->request = WR_H1_REQUEST_WHOLE;
     if (wanted)
         wr_message_end(&server->exchange->request, server->reader.trailers);
-    else if (server->exchange == NULL)
-        wr_h1_server_idle(server);
+    else if (server->response == WR_H1_RESPONSE_DONE)
+        wr_h1_server_next(server);
 }
 
 /* What came after the head is malformed. Whoever has the request passes that on to the response, if it has not begun. */
@@ -92,12 +94,12 @@ static void content_failed(struct wr_h1_server *server, enum wr_err err)
     bool wanted = server->request == WR_H1_REQUEST_OPEN;
     server->request = WR_H1_REQUEST_REFUSED;
     server->keep = false;
-    if (server->exchange == NULL) {
-        wr_h1_server_end(server);
+    wr_exchange_blame(server->exchange, err);
+    if (server->response == WR_H1_RESPONSE_DONE) {
+        wr_h1_server_forgo_rest(server);
         return;
     }
     wr_transport_discard_input(server->transport);
-    wr_exchange_blame(server->exchange, err);
     if (wanted)
         wr_message_abort(&server->exchange->request, err);
 }
@@ -183,6 +185,8 @@ static void on_read_end(void *owner, bool clean)
     server->keep = false;
     if (server->exchange == NULL)
         wr_h1_server_end(server);
+    else if (server->response == WR_H1_RESPONSE_DONE)
+        wr_h1_server_forgo_rest(server);
     else if (server->request == WR_H1_REQUEST_OPEN)
         wr_h1_server_give_up(server, clean ? WR_ERR_CLIENT_CLOSED : WR_ERR_TLS_TRUNCATED);
     else if (server->request == WR_H1_REQUEST_UNWANTED)

@@ -23,11 +23,13 @@ struct wr_tls_certificate_options {
 };
 
 struct wr_tls_server_options {
-    const struct wr_tls_certificate_options *certificates; /* the first is the default one (behaviour row 47) */
+    const struct wr_tls_certificate_options
+        *certificates; /* the first is the default one (behaviour row 47) */
     size_t certificate_count;
     enum wr_tls_version min_version;
     enum wr_tls_version max_version;
-    const char *const *alpn; /* in order of preference; NULL: no ALPN. No overlap: no_application_protocol(120) */
+    const char *const
+        *alpn; /* in order of preference; NULL: no ALPN. No overlap: no_application_protocol(120) */
     size_t alpn_count;
     bool tickets;
 };
@@ -42,7 +44,8 @@ void wr_tls_server_release(struct wr_tls_server *server); /* NULL is fine; any t
 struct wr_tls_client_options {
     bool verify;         /* chain and name */
     const char *ca_path; /* PEM bundle; NULL: the system's */
-    const char *sni;     /* name sent and verified; NULL: none sent, verified against the address's text */
+    const char
+        *sni; /* name sent and verified; NULL: none sent, verified against the address's text */
     const char *const *alpn;
     size_t alpn_count;
     const char *chain_path; /* client certificate, or NULL */

@@ -30,6 +30,7 @@ enum wr_err wr_transport_host_new(struct wr_loop *loop,
         host->output_low = options->output_low;
     if (host->output_low >= host->output_high)
         host->output_low = host->output_high / 4;
+    wr_list_init(&host->gathering);
     wr_chunk_pool_init(&host->chunks, CHUNKS_KEPT);
     host->received = wr_new_bytes(WR_RECEIVED_SIZE);
     host->plain = wr_new_bytes(WR_PLAIN_SIZE);
@@ -215,6 +216,7 @@ static enum wr_err make(struct wr_transport_host *host, int fd,
     transport->owner = owner;
     transport->counters = counters;
     transport->fail_detail = "";
+    wr_list_init(&transport->gathering);
     wr_task_init(&transport->output_task, run_output);
     wr_task_init(&transport->input_task, run_input);
     enum wr_err err = wr_io_open(host->loop, &transport->io, fd, ready);
@@ -442,6 +444,7 @@ static void finish(struct wr_transport *transport, void (*close_fd)(int fd))
         return;
     transport->closed = true;
     wr_io_close(&transport->io);
+    wr_transport_stop_gathering(transport);
     wr_task_cancel(&transport->input_task);
     wr_task_cancel(&transport->output_task);
     close_fd(transport->io.fd);

@@ -32,8 +32,10 @@ struct wr_transport_host {
     size_t output_low;
     struct wr_pipeline *free_pipelines;
     size_t free_pipeline_count;
-    size_t transport_count; /* their memory, not their state */
-    bool freed;             /* by its owner; goes with its last transport */
+    size_t transport_count;   /* their memory, not their state */
+    bool freed;               /* by its owner; goes with its last transport */
+    struct wr_list gathering; /* transports with output for the end of the turn, oldest first */
+    size_t gathering_count;
     /* Scratch of whichever transport works just now. */
     const uint8_t *feed; /* ciphertext that the library may read, rest of RECEIVED */
     size_t feed_length;
@@ -84,6 +86,7 @@ struct wr_transport {
     uint64_t sent;
     struct wr_task output_task; /* end of turn: sends, tells */
     struct wr_task input_task;  /* reads on */
+    struct wr_list gathering;   /* in the host's list, or in none */
     struct wr_garbage garbage;
     const char *fail_detail; /* static */
     enum wr_err fail_err;
@@ -137,6 +140,7 @@ bool wr_transport_has_kept(const struct wr_transport *transport);
 void wr_transport_deliver(struct wr_transport *transport, const uint8_t *p, size_t n);
 
 /* ---- transport_write.c ---- */
+void wr_transport_stop_gathering(struct wr_transport *transport); /* can be called twice */
 /* Seals and sends what it can. Never calls the owner. */
 void wr_transport_push(struct wr_transport *transport);
 /* Loop context: tells the owner what came of it. */

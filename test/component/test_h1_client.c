@@ -182,6 +182,18 @@ Test(h1_client, content_until_close_ends_with_the_connection)
     rig_free(rig);
 }
 
+/* Behaviour row 51: on TLS the end may be someone else's doing. */
+Test(h1_client, content_until_close_without_close_notify_is_incomplete)
+{
+    struct rig *rig = start();
+    get(rig);
+    rig_say(rig, OK "\r\nall of ");
+    wr_h1_client_transport_events.read_end(rig->client, false);
+    cr_assert_eq(rig->collector.why, WR_ERR_RESPONSE_INCOMPLETE);
+    cr_assert_str_eq(rig->events.p, "closed:spent ");
+    rig_free(rig);
+}
+
 Test(h1_client, trailers_are_handed_up)
 {
     struct rig *rig = start();

@@ -99,6 +99,13 @@ static void stop_request(struct rig *rig)
     end_by_length(rig);
 }
 
+static void end_then_rest(struct rig *rig)
+{
+    end_by_length(rig);
+    rig_settle(rig);
+    rig_say(rig, "cd");
+}
+
 static void cancel_both(struct rig *rig)
 {
     struct wr_exchange *exchange = rig->exchange;
@@ -171,7 +178,8 @@ static const struct row server_rows[] = {
     {"S7", GET, abort_in_length, "\r\n\r\nok", false, "done:response_incomplete ",
      WR_ERR_RESPONSE_INCOMPLETE},
     {"S8", POST("4") "ab", stop_request, "content-length: 2\r\n\r\nok", false, "idle ", WR_OK},
-    {"S9", POST("4") "ab", end_by_length, "content-length: 2\r\n\r\nok", false, "idle ", WR_OK},
+    {"S9", POST("4") "ab", end_then_rest, "content-length: 2\r\n\r\nok", false, "idle ", WR_OK},
+    {"S9", POST("4") "ab", end_by_length, "content-length: 2\r\n\r\nok", false, "", WR_ERR__COUNT},
     {"S10", POST("9000") "ab", end_by_length, "connection: close\r\n\r\nok", true, "done:ok ",
      WR_OK},
     {"S10", CHUNKED "2\r\nab\r\n", end_by_length, "connection: close\r\n\r\nok", true, "done:ok ",
@@ -299,6 +307,20 @@ static void response_to_whole_request(struct rig *rig)
     response_whole(rig);
 }
 
+static void refusal_begins(struct rig *rig)
+{
+    rig_say(rig, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\no");
+}
+
+static void success_begins_before_request_ends(struct rig *rig)
+{
+    rig_say(rig, OK "Content-Length: 2\r\n\r\no");
+    cr_assert_not(rig->feeder.stopped);
+    request_end(rig);
+    rig_settle(rig);
+    rig_say(rig, "k");
+}
+
 static void response_until_close(struct rig *rig)
 {
     rig_say(rig, OK "\r\nok");
@@ -351,6 +373,8 @@ static const struct client_row client_rows[] = {
     {"C11", 0, upstream_fin_in_content, "\r\n\r\n", "closed:spent ", WR_ERR_RESPONSE_INCOMPLETE,
      false},
     {"C12", 4, bad_response, "ab", "closed:spent ", WR_ERR_BAD_RESPONSE, true},
+    {"C16", 4, refusal_begins, "ab", "", WR_ERR__COUNT, true},
+    {"C17", 4, success_begins_before_request_ends, "abcd", "closed:reusable ", WR_OK, false},
     {"C13", 4, closed_client, "ab", "", WR_ERR_RESPONSE_TIMEOUT, true},
 };
 

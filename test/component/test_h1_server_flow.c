@@ -86,7 +86,8 @@ Test(h1_server_flow, the_small_rest_of_an_answered_request_is_thrown_away)
     answer(rig, 413, "no");
     cr_assert(heard(rig, "413"));
     cr_assert_not(heard(rig, "close"));
-    cr_assert_str_eq(rig->events.p, "begun complete exchange idle ");
+    cr_assert_str_eq(rig->events.p, "begun complete exchange ",
+                     "a new codec must not see the rest");
     rig_forget(rig);
     char rest[996];
     memset(rest, 'G', sizeof(rest));
@@ -95,6 +96,37 @@ Test(h1_server_flow, the_small_rest_of_an_answered_request_is_thrown_away)
     cr_assert_str_eq(rig->events.p, "idle begun complete exchange ");
     cr_assert_str_eq(rig->requests.p, "GET a / [] \n");
     rig_free(rig);
+}
+
+static void rest_expires(struct rig *rig)
+{
+    wr_loop_advance(rig->loop, 11 * WR_SEC);
+}
+
+static void rest_is_drained(struct rig *rig)
+{
+    rig->server->ops->drain(rig->server);
+}
+
+Test(h1_server_flow, the_rest_that_does_not_come_ends_the_connection)
+{
+    static void (*const ends[])(struct rig * rig) = {rest_expires, rest_is_drained, rig_peer_ends};
+    for (size_t i = 0; i < WR_COUNT_OF(ends); i++) {
+        struct rig *rig = start();
+        rig->host.inactivity_timeout = 10 * WR_SEC;
+        rig_say(rig, POST("Content-Length: 1000\r\n") "some");
+        answer(rig, 413, "no");
+        wr_loop_advance(rig->loop, 9 * WR_SEC);
+        rig_say(rig, "more");
+        wr_loop_advance(rig->loop, 9 * WR_SEC);
+        cr_assert_str_eq(rig->events.p, "begun complete exchange ");
+        ends[i](rig);
+        rig_settle(rig);
+        cr_assert_str_eq(rig->events.p, "begun complete exchange done:ok ", "%zu", i);
+        cr_assert(rig->heard_end);
+        cr_assert_eq(rig->finished, 1);
+        rig_free(rig);
+    }
 }
 
 static const char *const large_rests[] = {

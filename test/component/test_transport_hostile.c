@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "support/transport_rig.h"
+#include "support/transport_lab.h"
 #include "transport/transport_internal.h"
 
-static struct rig rig;
-static struct rig_end server;
+static struct lab lab;
+static struct lab_end server;
 static struct wr_tls_server *server_tls;
 static int peer;
 static SSL_CTX *context;
@@ -21,11 +21,11 @@ static SSL *ssl;
 static void set_up(void)
 {
     int a;
-    rig_open(&rig);
-    server = (struct rig_end){0};
-    server_tls = rig_server(&rig, true, NULL, 0);
-    rig_tcp_pair(&a, &peer);
-    rig_accept(&rig, &server, a, server_tls);
+    lab_open(&lab);
+    server = (struct lab_end){0};
+    server_tls = lab_server(&lab, true, NULL, 0);
+    lab_tcp_pair(&a, &peer);
+    lab_accept(&lab, &server, a, server_tls);
     context = SSL_CTX_new(TLS_method());
     ssl = SSL_new(context);
     SSL_set_connect_state(ssl);
@@ -37,11 +37,11 @@ static void tear_down(void)
 {
     SSL_free(ssl);
     SSL_CTX_free(context);
-    rig_end_free(&server);
+    lab_end_free(&server);
     if (peer >= 0)
         close(peer);
     wr_tls_server_release(server_tls);
-    rig_close(&rig);
+    lab_close(&lab);
 }
 
 TestSuite(transport_hostile, .init = set_up, .fini = tear_down, .timeout = 60);
@@ -53,7 +53,7 @@ static void carry(void)
     int n = BIO_read(SSL_get_wbio(ssl), bytes, sizeof bytes);
     if (n > 0)
         cr_assert_eq(send(peer, bytes, (size_t)n, MSG_NOSIGNAL), n);
-    wr_loop_turn(rig.loop, 2 * WR_MSEC);
+    wr_loop_turn(lab.loop, 2 * WR_MSEC);
     ssize_t got = recv(peer, bytes, sizeof bytes, 0);
     if (got > 0)
         BIO_write(SSL_get_rbio(ssl), bytes, (int)got);
@@ -98,10 +98,10 @@ Test(transport_hostile, a_flood_of_key_updates_is_ended)
 {
     handshake();
     update_keys(32);
-    rig_settle(&rig);
+    lab_settle(&lab);
     cr_assert_eq(server.closes, 0);
     update_keys(1);
-    RIG_WAIT(&rig, server.closes == 1);
+    LAB_WAIT(&lab, server.closes == 1);
     cr_assert_eq(server.why, WR_ERR_TLS_FAILED);
     cr_assert_str_eq(server.detail, "TOO_MANY_KEY_UPDATES");
 }
@@ -113,13 +113,13 @@ Test(transport_hostile, a_flood_of_warning_alerts_is_ended)
     cr_assert(SSL_set_max_proto_version(ssl, TLS1_2_VERSION));
     (void)SSL_do_handshake(ssl);
     carry();
-    RIG_WAIT(&rig, wr_transport_bytes_sent(server.transport) > 100);
+    LAB_WAIT(&lab, wr_transport_bytes_sent(server.transport) > 100);
     for (int i = 0; i < 4; i++)
         cr_assert_eq(send(peer, warning, sizeof warning, MSG_NOSIGNAL), (ssize_t)sizeof warning);
-    rig_settle(&rig);
+    lab_settle(&lab);
     cr_assert_eq(server.closes, 0);
     cr_assert_eq(send(peer, warning, sizeof warning, MSG_NOSIGNAL), (ssize_t)sizeof warning);
-    RIG_WAIT(&rig, server.closes == 1);
+    LAB_WAIT(&lab, server.closes == 1);
     cr_assert_eq(server.why, WR_ERR_TLS_FAILED);
     cr_assert_str_eq(server.detail, "TOO_MANY_WARNING_ALERTS");
 }
@@ -129,12 +129,12 @@ Test(transport_hostile, empty_records_are_ended)
     cr_assert(SSL_set_max_proto_version(ssl, TLS1_2_VERSION));
     (void)SSL_do_handshake(ssl);
     carry();
-    RIG_WAIT(&rig, wr_transport_bytes_sent(server.transport) > 100);
+    LAB_WAIT(&lab, wr_transport_bytes_sent(server.transport) > 100);
     for (int i = 0; i < 40 && server.closes == 0; i++) {
         static const uint8_t empty[] = {22, 3, 3, 0, 0};
         (void)send(peer, empty, sizeof empty, MSG_NOSIGNAL);
     }
-    RIG_WAIT(&rig, server.closes == 1);
+    LAB_WAIT(&lab, server.closes == 1);
     cr_assert_eq(server.why, WR_ERR_TLS_FAILED);
 }
 
@@ -144,15 +144,15 @@ Test(transport_hostile, a_changed_byte_is_noticed_and_nothing_of_it_handed_up)
     handshake();
     cr_assert_eq(SSL_write(ssl, "good", 4), 4);
     carry();
-    RIG_WAIT(&rig, server.got_length == 4);
+    LAB_WAIT(&lab, server.got_length == 4);
     cr_assert_eq(SSL_write(ssl, "evil", 4), 4);
     int n = BIO_read(SSL_get_wbio(ssl), bytes, sizeof bytes);
     bytes[n - 1] ^= 1;
     cr_assert_eq(send(peer, bytes, (size_t)n, 0), n);
-    RIG_WAIT(&rig, server.closes == 1);
+    LAB_WAIT(&lab, server.closes == 1);
     cr_assert_eq(server.why, WR_ERR_TLS_FAILED);
     cr_assert_eq(server.got_length, 4);
-    rig_end_free(&server); /* the alert is not erased by the close */
+    lab_end_free(&server); /* the alert is not erased by the close */
     for (int i = 0; i < 100 && SSL_read(ssl, bytes, sizeof bytes) <= 0; i++) {
         uint32_t packed = ERR_peek_error();
         if (packed != 0 && ERR_GET_REASON(packed) == SSL_R_SSLV3_ALERT_BAD_RECORD_MAC)
@@ -168,11 +168,11 @@ Test(transport_hostile, what_comes_after_close_notify_says_nothing)
     cr_assert_eq(SSL_write(ssl, "all", 3), 3);
     (void)SSL_shutdown(ssl);
     carry();
-    RIG_WAIT(&rig, server.read_ends == 1);
+    LAB_WAIT(&lab, server.read_ends == 1);
     cr_assert(server.clean);
     cr_assert_eq(send(peer, "junk", 4, 0), 4);
     shutdown(peer, SHUT_WR);
-    rig_settle(&rig);
+    lab_settle(&lab);
     cr_assert_eq(server.got_length, 3);
     cr_assert_eq(server.read_ends, 1);
     cr_assert_eq(server.closes, 0);
@@ -189,14 +189,14 @@ Test(transport_hostile, junk_in_the_same_segment_as_close_notify)
     memset(bytes + n, 'x', 200);
     server.take = 1;
     cr_assert_eq(send(peer, bytes, (size_t)n + 200, 0), n + 200);
-    RIG_WAIT(&rig, server.got_length == 1);
-    rig_settle(&rig);
+    LAB_WAIT(&lab, server.got_length == 1);
+    lab_settle(&lab);
     cr_assert_eq(server.read_ends, 0);
     server.take = 0;
     wr_transport_resume(server.transport, WR_PAUSE_FULL);
-    RIG_WAIT(&rig, server.read_ends == 1);
+    LAB_WAIT(&lab, server.read_ends == 1);
     cr_assert_eq(server.got_length, 3);
-    rig_settle(&rig);
+    lab_settle(&lab);
     cr_assert_null(server.transport->pipeline);
 }
 
@@ -253,7 +253,7 @@ static uint8_t answer_to(const char *name, size_t n, uint8_t *description)
     ssize_t got = -1;
     cr_assert_eq(send(peer, bytes, length, 0), (ssize_t)length);
     for (int i = 0; i < 1000 && got <= 0; i++) {
-        wr_loop_turn(rig.loop, 1 * WR_MSEC);
+        wr_loop_turn(lab.loop, 1 * WR_MSEC);
         got = recv(peer, bytes, sizeof bytes, 0);
     }
     cr_assert_gt(got, 6);
@@ -309,16 +309,16 @@ Test(transport_hostile, names_that_are_too_long_empty_or_cut_by_a_zero_byte)
     memset(name, 'a', sizeof name);
     cr_assert_eq(answer_to(name, sizeof name, &description), 21);
     cr_assert_eq(description, 112);
-    RIG_WAIT(&rig, server.closes == 1);
+    LAB_WAIT(&lab, server.closes == 1);
     cr_assert_eq(server.why, WR_ERR_TLS_FAILED);
     cr_assert_eq(server.hellos, 0);
     for (int i = 0; i < 2; i++) {
         int a;
-        rig_end_free(&server);
+        lab_end_free(&server);
         close(peer);
-        server = (struct rig_end){0};
-        rig_tcp_pair(&a, &peer);
-        rig_accept(&rig, &server, a, server_tls);
+        server = (struct lab_end){0};
+        lab_tcp_pair(&a, &peer);
+        lab_accept(&lab, &server, a, server_tls);
         cr_assert_eq(answer_to("a\0b", i == 0 ? 0 : 3, &description), 21);
         cr_assert_eq(description, 112);
     }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "support/transport_rig.h"
+#include "support/transport_lab.h"
 
 struct process {
     pid_t pid;
@@ -19,8 +19,8 @@ struct process {
     size_t length;
 };
 
-static struct rig rig;
-static struct rig_end end;
+static struct lab lab;
+static struct lab_end end;
 static struct wr_tls_server *server_tls;
 static struct wr_tls_client *client_tls;
 static struct process process;
@@ -30,8 +30,8 @@ static const char *const alpn[] = {"h2", "http/1.1"};
 
 static void set_up(void)
 {
-    rig_open(&rig);
-    end = (struct rig_end){0};
+    lab_open(&lab);
+    end = (struct lab_end){0};
     process = (struct process){.pid = -1};
     server_tls = NULL;
     client_tls = NULL;
@@ -54,15 +54,15 @@ static void tear_down(void)
     stop();
     if (listening >= 0)
         close(listening);
-    rig_end_free(&end);
+    lab_end_free(&end);
     wr_tls_server_release(server_tls);
     wr_tls_client_release(client_tls);
-    rig_close(&rig);
+    lab_close(&lab);
 }
 
 TestSuite(transport_openssl, .init = set_up, .fini = tear_down, .timeout = 60);
 
-static void start(char *const arguments[])
+static void start(const char *const arguments[])
 {
     int in[2];
     int out[2];
@@ -73,7 +73,7 @@ static void start(char *const arguments[])
         dup2(in[0], 0);
         dup2(out[1], 1);
         dup2(out[1], 2);
-        execvp("openssl", arguments);
+        execvp("openssl", (char *const *)arguments);
         _exit(127);
     }
     close(in[0]);
@@ -110,7 +110,7 @@ static void listen_anywhere(struct wr_address *address)
     (void)snprintf(port, sizeof port, "%d", wr_address_port(address));
 }
 
-static void serve(char *option, char *second, char *third)
+static void serve(const char *option, const char *second, const char *third)
 {
     struct wr_address address;
     char target[32];
@@ -118,35 +118,35 @@ static void serve(char *option, char *second, char *third)
     int fd = -1;
     listen_anywhere(&address);
     (void)snprintf(target, sizeof target, "127.0.0.1:%s", port);
-    (void)snprintf(bundle, sizeof bundle, "%s/cert.pem", rig.dir);
-    char *arguments[] = {"openssl", "s_client",    "-connect",  target,  "-CAfile",
-                         bundle,    "-servername", "localhost", "-alpn", "h2,http/1.1",
-                         option,    second,        third,       NULL};
-    server_tls = rig_server(&rig, true, alpn, 2);
+    (void)snprintf(bundle, sizeof bundle, "%s/cert.pem", lab.dir);
+    const char *const arguments[] = {"openssl", "s_client",    "-connect",  target,  "-CAfile",
+                                     bundle,    "-servername", "localhost", "-alpn", "h2,http/1.1",
+                                     option,    second,        third,       NULL};
+    server_tls = lab_server(&lab, true, alpn, 2);
     start(arguments);
     while (fd < 0) {
         usleep(1000);
         fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     }
-    rig_accept(&rig, &end, fd, server_tls);
+    lab_accept(&lab, &end, fd, server_tls);
 }
 
-static void serve_version(char *option, const char *version)
+static void serve_version(const char *option, const char *version)
 {
     struct wr_tls_info info;
     end.echo = true;
     serve(option, NULL, NULL);
-    RIG_WAIT(&rig, end.established == 1);
+    LAB_WAIT(&lab, end.established == 1);
     cr_assert(wr_transport_tls_info(end.transport, &info));
     cr_assert_str_eq(info.version, version);
     cr_assert(wr_str_eq(info.alpn, WR_STR("h2")));
     say("echo this\n");
-    RIG_WAIT(&rig, has_said("Verify return code: 0 (ok)") && end.got_length == 10);
+    LAB_WAIT(&lab, has_said("Verify return code: 0 (ok)") && end.got_length == 10);
     const char *greeting = strstr(process.text, "---\n");
     cr_assert_not_null(greeting);
-    RIG_WAIT(&rig, has_said("\necho this\n"));
+    LAB_WAIT(&lab, has_said("\necho this\n"));
     say("Q\n");
-    RIG_WAIT(&rig, end.read_ends == 1);
+    LAB_WAIT(&lab, end.read_ends == 1);
     cr_assert(end.clean);
 }
 
@@ -163,16 +163,16 @@ Test(transport_openssl, s_client_with_tls_1_2)
 Test(transport_openssl, tls_1_1_is_refused)
 {
     serve("-tls1_1", "-cipher", "ALL:@SECLEVEL=0");
-    RIG_WAIT(&rig, end.closes == 1);
+    LAB_WAIT(&lab, end.closes == 1);
     cr_assert_eq(end.why, WR_ERR_TLS_FAILED);
     cr_assert_str_eq(end.detail, "UNSUPPORTED_PROTOCOL");
-    RIG_WAIT(&rig, has_said("alert protocol version"));
+    LAB_WAIT(&lab, has_said("alert protocol version"));
 }
 
 Test(transport_openssl, ciphers_without_forward_secrecy_or_aead_are_refused)
 {
     serve("-tls1_2", "-cipher", "AES128-GCM-SHA256:AES128-SHA:ECDHE-ECDSA-AES128-SHA256");
-    RIG_WAIT(&rig, end.closes == 1);
+    LAB_WAIT(&lab, end.closes == 1);
     cr_assert_eq(end.why, WR_ERR_TLS_FAILED);
     cr_assert_str_eq(end.detail, "NO_SHARED_CIPHER");
 }
@@ -180,61 +180,61 @@ Test(transport_openssl, ciphers_without_forward_secrecy_or_aead_are_refused)
 Test(transport_openssl, renegotiation_is_refused)
 {
     serve("-tls1_2", NULL, NULL);
-    RIG_WAIT(&rig, end.established == 1);
-    RIG_WAIT(&rig, has_said("Verify return code"));
+    LAB_WAIT(&lab, end.established == 1);
+    LAB_WAIT(&lab, has_said("Verify return code"));
     say("R\n");
-    RIG_WAIT(&rig, end.closes == 1);
+    LAB_WAIT(&lab, end.closes == 1);
     cr_assert_eq(end.why, WR_ERR_TLS_FAILED);
     cr_assert_str_eq(end.detail, "NO_RENEGOTIATION");
-    RIG_WAIT(&rig, has_said("no renegotiation"));
+    LAB_WAIT(&lab, has_said("no renegotiation"));
 }
 
 Test(transport_openssl, the_refusing_alert_is_heard)
 {
     end.refuse_in_hello = WR_REFUSE_ALERT + 1;
     serve(NULL, NULL, NULL);
-    RIG_WAIT(&rig, end.flushes == 1);
-    RIG_WAIT(&rig, has_said("alert internal error"));
+    LAB_WAIT(&lab, end.flushes == 1);
+    LAB_WAIT(&lab, has_said("alert internal error"));
 }
 
 Test(transport_openssl, key_updates_of_s_client)
 {
     end.echo = true;
     serve("-tls1_3", NULL, NULL);
-    RIG_WAIT(&rig, end.established == 1);
+    LAB_WAIT(&lab, end.established == 1);
     say("K\n");
-    RIG_WAIT(&rig, has_said("KEYUPDATE"));
+    LAB_WAIT(&lab, has_said("KEYUPDATE"));
     say("after\n");
-    RIG_WAIT(&rig, end.got_length == 6);
-    RIG_WAIT(&rig, has_said("\nafter\n"));
+    LAB_WAIT(&lab, end.got_length == 6);
+    LAB_WAIT(&lab, has_said("\nafter\n"));
 }
 
 /* ---- our client before s_server ---- */
 
-static void connect_to_s_server(char *option)
+static void connect_to_s_server(const char *option)
 {
     struct wr_address address;
     char certificate[128];
     char key[128];
-    (void)snprintf(certificate, sizeof certificate, "%s/cert.pem", rig.dir);
-    (void)snprintf(key, sizeof key, "%s/key.pem", rig.dir);
+    (void)snprintf(certificate, sizeof certificate, "%s/cert.pem", lab.dir);
+    (void)snprintf(key, sizeof key, "%s/key.pem", lab.dir);
     listen_anywhere(&address);
     close(listening); /* its port is free now */
     listening = -1;
-    char *arguments[] = {"openssl", "s_server", "-accept", port, "-cert", certificate,
-                         "-key",    key,        "-alpn",   "h2", option,  NULL};
+    const char *const arguments[] = {"openssl", "s_server", "-accept", port, "-cert", certificate,
+                                     "-key",    key,        "-alpn",   "h2", option,  NULL};
     start(arguments);
-    RIG_WAIT(&rig, has_said("ACCEPT"));
-    client_tls = rig_client(&rig, NULL, alpn, 2);
-    end.rig = &rig;
-    cr_assert_eq(wr_transport_connect(rig.host, &address, client_tls,
-                                      (struct wr_transport_counters){NULL, NULL}, &rig_events, &end,
+    LAB_WAIT(&lab, has_said("ACCEPT"));
+    client_tls = lab_client(&lab, NULL, alpn, 2);
+    end.lab = &lab;
+    cr_assert_eq(wr_transport_connect(lab.host, &address, client_tls,
+                                      (struct wr_transport_counters){NULL, NULL}, &lab_events, &end,
                                       &end.transport),
                  WR_OK);
-    RIG_WAIT(&rig, end.established == 1);
+    LAB_WAIT(&lab, end.established == 1);
 }
 
-static void use_s_server(char *option, const char *version)
+static void use_s_server(const char *option, const char *version)
 {
     struct wr_tls_info info;
     connect_to_s_server(option);
@@ -242,12 +242,12 @@ static void use_s_server(char *option, const char *version)
     cr_assert_str_eq(info.version, version);
     cr_assert(wr_str_eq(info.alpn, WR_STR("h2")));
     wr_transport_write(end.transport, "from weir\n", 10);
-    RIG_WAIT(&rig, has_said("from weir\n"));
+    LAB_WAIT(&lab, has_said("from weir\n"));
     say("from openssl\n");
-    RIG_WAIT(&rig, end.got_length == 13);
+    LAB_WAIT(&lab, end.got_length == 13);
     cr_assert_arr_eq(end.got, "from openssl\n", 13);
     say("q\n"); /* without close_notify */
-    RIG_WAIT(&rig, end.read_ends == 1);
+    LAB_WAIT(&lab, end.read_ends == 1);
     cr_assert_not(end.clean);
 }
 
@@ -265,6 +265,6 @@ Test(transport_openssl, the_renegotiation_an_upstream_asks_for_is_refused)
 {
     connect_to_s_server("-tls1_2");
     say("r\n");
-    RIG_WAIT(&rig, end.closes == 1);
+    LAB_WAIT(&lab, end.closes == 1);
     cr_assert_eq(end.why, WR_ERR_UPSTREAM_TLS_FAILED);
 }

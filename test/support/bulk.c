@@ -170,6 +170,8 @@ static bool answer(struct peer *client, struct bulk_origin *origin)
 {
     char head[128];
 
+    if (!may_go_on(&origin->out))
+        return false;
     if (origin->chunked)
         (void)snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     else

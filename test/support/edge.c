@@ -93,12 +93,12 @@ static struct weir *start(const struct edge_options *o)
                       "    admission: {%s}\n"
                       "    timeouts: {%s}\n"
                       "    limits: {%s}\n"
-                      "    routes: [{respond: {body: hello}}]\n"
+                      "    routes: [%s%s{respond: {body: hello}}]\n"
                       "%s",
                       o->workers ? o->workers : 1, o->own_certificates ? "" : CERTIFICATE,
                       o->tls && !o->own_certificates ? ", " : "", or_nothing(o->tls),
                       or_nothing(o->admission), or_nothing(o->timeouts), or_nothing(o->limits),
-                      or_nothing(o->more));
+                      or_nothing(o->routes), o->routes ? ", " : "", or_nothing(o->more));
 }
 
 struct weir *edge_start(const struct edge_options *options)

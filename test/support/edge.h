@@ -15,6 +15,7 @@ struct edge_options {
     const char *limits;
     const char *tls;       /* besides the certificate of the folder */
     bool own_certificates; /* TLS has them */
+    const char *routes;    /* before the one to an own answer: "{match: ..}, {..}" */
     const char *more;      /* further lines of the file */
     unsigned descriptors;  /* what weir may open; 0: what the test may */
 };

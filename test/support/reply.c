@@ -52,15 +52,20 @@ const char *reply_field(const struct reply *reply, const char *name)
     return "";
 }
 
+/* What the memory of N bytes of body and their end is made to hold. */
+static size_t room_for(size_t n)
+{
+    size_t room = 64;
+    while (room < n + 1)
+        room *= 2;
+    return room;
+}
+
 static void append(struct reply *reply, const char *p, size_t n)
 {
-    size_t need = reply->body_n + n + 1;
-    if ((reply->body_n & (reply->body_n - 1)) == 0 || need > reply->body_n * 2) {
-        size_t room = 64;
-        while (room < need * 2)
-            room *= 2;
+    size_t room = room_for(reply->body_n + n);
+    if (room > room_for(reply->body_n))
         reply->body = realloc(reply->body, room);
-    }
     memcpy(reply->body + reply->body_n, p, n);
     reply->body_n += n;
     reply->body[reply->body_n] = '\0';
@@ -110,7 +115,7 @@ struct reply peer_reply(struct peer *peer, bool head_request)
 {
     struct reply reply = {.end = PEER_OPEN};
 
-    reply.body = calloc(1, 64);
+    reply.body = calloc(1, room_for(0));
     if (!read_until(peer, reply.head, sizeof(reply.head), "\r\n\r\n", &reply.end))
         return reply;
     if (sscanf(reply.head, "HTTP/1.%*1d %3d", &reply.status) != 1)

@@ -1,6 +1,6 @@
 /* Transports on a loop of the test's own, with owners that write down what they are told. */
-#ifndef TEST_SUPPORT_TRANSPORT_RIG_H
-#define TEST_SUPPORT_TRANSPORT_RIG_H
+#ifndef TEST_SUPPORT_TRANSPORT_LAB_H
+#define TEST_SUPPORT_TRANSPORT_LAB_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "transport/transport.h"
 
-struct rig {
+struct lab {
     struct wr_loop *loop;
     struct wr_transport_host *host;
     char dir[64];   /* with cert.pem and key.pem for localhost and 127.0.0.1 */
@@ -16,24 +16,24 @@ struct rig {
 };
 
 /* What an owner does besides writing down. */
-enum rig_close_in {
-    RIG_CLOSE_NEVER,
-    RIG_CLOSE_FIRST_BYTE,
-    RIG_CLOSE_HELLO,
-    RIG_CLOSE_ESTABLISHED,
-    RIG_CLOSE_READABLE,
-    RIG_CLOSE_READ_END,
-    RIG_CLOSE_WRITABLE,
-    RIG_CLOSE_FLUSHED,
-    RIG_CLOSE_CLOSED,
+enum lab_close_in {
+    LAB_CLOSE_NEVER,
+    LAB_CLOSE_FIRST_BYTE,
+    LAB_CLOSE_HELLO,
+    LAB_CLOSE_ESTABLISHED,
+    LAB_CLOSE_READABLE,
+    LAB_CLOSE_READ_END,
+    LAB_CLOSE_WRITABLE,
+    LAB_CLOSE_FLUSHED,
+    LAB_CLOSE_CLOSED,
 };
 
 /* An owner. Set what is wanted before events come; zero is: admit, take everything, close never. */
-struct rig_end {
-    struct rig *rig;
+struct lab_end {
+    struct lab *lab;
     struct wr_transport *transport;
     enum wr_gate_verdict verdict;
-    enum rig_close_in close_in;
+    enum lab_close_in close_in;
     int refuse_in_hello; /* enum wr_refuse_with + 1, or 0 */
     bool echo;           /* writes back what it gets */
     size_t take;         /* takes at most that many a call and pauses then; 0: all */
@@ -51,50 +51,50 @@ struct rig_end {
     size_t got_length;
 };
 
-extern const struct wr_transport_events rig_events;
+extern const struct wr_transport_events lab_events;
 
-void rig_open(struct rig *rig);
-void rig_close(struct rig *rig);
+void lab_open(struct lab *lab);
+void lab_close(struct lab *lab);
 
-/* NAMES NULL: cert.pem and key.pem of the rig. */
-struct wr_tls_server *rig_server(struct rig *rig, bool tickets, const char *const *alpn,
+/* NAMES NULL: cert.pem and key.pem of the lab. */
+struct wr_tls_server *lab_server(struct lab *lab, bool tickets, const char *const *alpn,
                                  size_t alpn_count);
-/* Trusts the rig's certificate; SNI NULL: "localhost". */
-struct wr_tls_client *rig_client(struct rig *rig, const char *sni, const char *const *alpn,
+/* Trusts the lab's certificate; SNI NULL: "localhost". */
+struct wr_tls_client *lab_client(struct lab *lab, const char *sni, const char *const *alpn,
                                  size_t alpn_count);
 
 /* Two connected non-blocking sockets: loopback TCP, or a unix pair. */
-void rig_tcp_pair(int *a, int *b);
-void rig_unix_pair(int *a, int *b);
+void lab_tcp_pair(int *a, int *b);
+void lab_unix_pair(int *a, int *b);
 
-void rig_accept(struct rig *rig, struct rig_end *end, int fd, struct wr_tls_server *tls);
-void rig_adopt(struct rig *rig, struct rig_end *end, int fd, struct wr_tls_client *tls);
+void lab_accept(struct lab *lab, struct lab_end *end, int fd, struct wr_tls_server *tls);
+void lab_adopt(struct lab *lab, struct lab_end *end, int fd, struct wr_tls_client *tls);
 /* Both ends of a TCP pair, TLS and established. */
-void rig_establish(struct rig *rig, struct rig_end *server, struct rig_end *client,
+void lab_establish(struct lab *lab, struct lab_end *server, struct lab_end *client,
                    struct wr_tls_server *server_tls, struct wr_tls_client *client_tls);
-void rig_end_free(struct rig_end *end); /* closes the transport as well */
+void lab_end_free(struct lab_end *end); /* closes the transport as well */
 
 /* Takes turns until CONDITION holds; the test fails when it does not within ten seconds. */
-#define RIG_WAIT(rig, condition)                                \
+#define LAB_WAIT(lab, condition)                                \
     do {                                                        \
-        uint64_t rig_until = wr_time_monotonic() + 10 * WR_SEC; \
-        while (!(condition) && wr_time_monotonic() < rig_until) \
-            wr_loop_turn((rig)->loop, 10 * WR_MSEC);            \
+        uint64_t lab_until = wr_time_monotonic() + 10 * WR_SEC; \
+        while (!(condition) && wr_time_monotonic() < lab_until) \
+            wr_loop_turn((lab)->loop, 10 * WR_MSEC);            \
         cr_assert(condition, "waited in vain");                 \
     } while (0)
 
 /* Calls of the owner, in which no callback may come. */
-#define RIG_CALL(rig, statement)  \
+#define LAB_CALL(lab, statement)  \
     do {                          \
-        (rig)->no_events = true;  \
+        (lab)->no_events = true;  \
         statement;                \
-        (rig)->no_events = false; \
+        (lab)->no_events = false; \
     } while (0)
 
 /* Takes turns until nothing has happened for a few. */
-void rig_settle(struct rig *rig);
+void lab_settle(struct lab *lab);
 
 /* N bytes that tell their place. Owner: the caller. */
-uint8_t *rig_pattern(size_t n);
+uint8_t *lab_pattern(size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-#include "support/transport_rig.h"
+#include "support/transport_lab.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -16,9 +16,9 @@
 
 /* ---- the owner ---- */
 
-static bool told(struct rig_end *end, unsigned *count, enum rig_close_in where)
+static bool told(struct lab_end *end, unsigned *count, enum lab_close_in where)
 {
-    cr_assert_not(end->rig->no_events, "nested in a call of the owner");
+    cr_assert_not(end->lab->no_events, "nested in a call of the owner");
     cr_assert_not_null(end->transport, "called after close");
     (*count)++;
     if (end->close_in != where)
@@ -30,18 +30,18 @@ static bool told(struct rig_end *end, unsigned *count, enum rig_close_in where)
 
 static void on_first_byte(void *owner)
 {
-    struct rig_end *end = owner;
-    (void)told(end, &end->first_bytes, RIG_CLOSE_FIRST_BYTE);
+    struct lab_end *end = owner;
+    (void)told(end, &end->first_bytes, LAB_CLOSE_FIRST_BYTE);
 }
 
 static enum wr_gate_verdict on_client_hello(void *owner, const struct wr_client_hello *hello)
 {
-    struct rig_end *end = owner;
+    struct lab_end *end = owner;
     end->claims_resumption = hello->claims_resumption;
     (void)snprintf(end->sni, sizeof end->sni, "%.*s", WR_STR_ARG(hello->sni));
     end->alpn_length = hello->alpn.n < sizeof end->alpn ? hello->alpn.n : sizeof end->alpn;
     memcpy(end->alpn, hello->alpn.p, end->alpn_length);
-    if (told(end, &end->hellos, RIG_CLOSE_HELLO))
+    if (told(end, &end->hellos, LAB_CLOSE_HELLO))
         return WR_GATE_REFUSE;
     if (end->refuse_in_hello == 0)
         return end->verdict;
@@ -54,19 +54,19 @@ static enum wr_gate_verdict on_client_hello(void *owner, const struct wr_client_
 
 static void on_established(void *owner)
 {
-    struct rig_end *end = owner;
-    (void)told(end, &end->established, RIG_CLOSE_ESTABLISHED);
+    struct lab_end *end = owner;
+    (void)told(end, &end->established, LAB_CLOSE_ESTABLISHED);
 }
 
 static size_t on_readable(void *owner, const uint8_t *p, size_t n)
 {
-    struct rig_end *end = owner;
+    struct lab_end *end = owner;
     cr_assert_gt(n, 0);
     size_t taken = end->take > 0 && end->take < n ? end->take : n;
     end->got = wr_resize(end->got, end->got_length + taken);
     memcpy(end->got + end->got_length, p, taken);
     end->got_length += taken;
-    if (told(end, &end->readable_calls, RIG_CLOSE_READABLE))
+    if (told(end, &end->readable_calls, LAB_CLOSE_READABLE))
         return n;
     if (end->take > 0)
         wr_transport_pause(end->transport, WR_PAUSE_FULL);
@@ -77,32 +77,32 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
 
 static void on_read_end(void *owner, bool clean)
 {
-    struct rig_end *end = owner;
+    struct lab_end *end = owner;
     end->clean = clean;
-    (void)told(end, &end->read_ends, RIG_CLOSE_READ_END);
+    (void)told(end, &end->read_ends, LAB_CLOSE_READ_END);
 }
 
 static void on_writable(void *owner)
 {
-    struct rig_end *end = owner;
-    (void)told(end, &end->writables, RIG_CLOSE_WRITABLE);
+    struct lab_end *end = owner;
+    (void)told(end, &end->writables, LAB_CLOSE_WRITABLE);
 }
 
 static void on_flushed(void *owner)
 {
-    struct rig_end *end = owner;
-    (void)told(end, &end->flushes, RIG_CLOSE_FLUSHED);
+    struct lab_end *end = owner;
+    (void)told(end, &end->flushes, LAB_CLOSE_FLUSHED);
 }
 
 static void on_closed(void *owner, enum wr_err why, const char *detail)
 {
-    struct rig_end *end = owner;
+    struct lab_end *end = owner;
     end->why = why;
     (void)snprintf(end->detail, sizeof end->detail, "%s", detail);
-    (void)told(end, &end->closes, RIG_CLOSE_CLOSED);
+    (void)told(end, &end->closes, LAB_CLOSE_CLOSED);
 }
 
-const struct wr_transport_events rig_events = {
+const struct wr_transport_events lab_events = {
     .first_byte = on_first_byte,
     .client_hello = on_client_hello,
     .established = on_established,
@@ -113,36 +113,36 @@ const struct wr_transport_events rig_events = {
     .closed = on_closed,
 };
 
-/* ---- the rig ---- */
+/* ---- the lab ---- */
 
-void rig_open(struct rig *rig)
+void lab_open(struct lab *lab)
 {
-    *rig = (struct rig){0};
-    cr_assert_eq(wr_loop_new(WR_CLOCK_MONOTONIC, &rig->loop), WR_OK);
-    cr_assert_eq(wr_transport_host_new(rig->loop, NULL, &rig->host), WR_OK);
-    (void)snprintf(rig->dir, sizeof rig->dir, "/tmp/weir-rig-XXXXXX");
-    cr_assert_not_null(mkdtemp(rig->dir));
-    certificate_make(rig->dir, "", "DNS:localhost,DNS:*.example.com,IP:127.0.0.1");
+    *lab = (struct lab){0};
+    cr_assert_eq(wr_loop_new(WR_CLOCK_MONOTONIC, &lab->loop), WR_OK);
+    cr_assert_eq(wr_transport_host_new(lab->loop, NULL, &lab->host), WR_OK);
+    (void)snprintf(lab->dir, sizeof lab->dir, "/tmp/weir-lab-XXXXXX");
+    cr_assert_not_null(mkdtemp(lab->dir));
+    certificate_make(lab->dir, "", "DNS:localhost,DNS:*.example.com,IP:127.0.0.1");
 }
 
-void rig_close(struct rig *rig)
+void lab_close(struct lab *lab)
 {
     char command[128];
-    wr_loop_turn(rig->loop, 0);
-    wr_transport_host_free(rig->host);
-    wr_loop_free(rig->loop);
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", rig->dir);
+    wr_loop_turn(lab->loop, 0);
+    wr_transport_host_free(lab->host);
+    wr_loop_free(lab->loop);
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", lab->dir);
     cr_assert_eq(system(command), 0);
 }
 
-struct wr_tls_server *rig_server(struct rig *rig, bool tickets, const char *const *alpn,
+struct wr_tls_server *lab_server(struct lab *lab, bool tickets, const char *const *alpn,
                                  size_t alpn_count)
 {
     char chain[128];
     char key[128];
     char error[WR_TLS_ERROR_TEXT];
-    (void)snprintf(chain, sizeof chain, "%s/cert.pem", rig->dir);
-    (void)snprintf(key, sizeof key, "%s/key.pem", rig->dir);
+    (void)snprintf(chain, sizeof chain, "%s/cert.pem", lab->dir);
+    (void)snprintf(key, sizeof key, "%s/key.pem", lab->dir);
     struct wr_tls_certificate_options certificate = {.chain_path = chain, .key_path = key};
     struct wr_tls_server_options options = {
         .certificates = &certificate,
@@ -158,12 +158,12 @@ struct wr_tls_server *rig_server(struct rig *rig, bool tickets, const char *cons
     return server;
 }
 
-struct wr_tls_client *rig_client(struct rig *rig, const char *sni, const char *const *alpn,
+struct wr_tls_client *lab_client(struct lab *lab, const char *sni, const char *const *alpn,
                                  size_t alpn_count)
 {
     char bundle[128];
     char error[WR_TLS_ERROR_TEXT];
-    (void)snprintf(bundle, sizeof bundle, "%s/cert.pem", rig->dir);
+    (void)snprintf(bundle, sizeof bundle, "%s/cert.pem", lab->dir);
     struct wr_tls_client_options options = {
         .verify = true,
         .ca_path = bundle,
@@ -181,7 +181,7 @@ static void set_nonblocking(int fd)
     cr_assert_eq(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
 }
 
-void rig_tcp_pair(int *a, int *b)
+void lab_tcp_pair(int *a, int *b)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof address;
@@ -202,7 +202,7 @@ void rig_tcp_pair(int *a, int *b)
     (void)setsockopt(*b, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-void rig_unix_pair(int *a, int *b)
+void lab_unix_pair(int *a, int *b)
 {
     int pair[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
@@ -210,40 +210,40 @@ void rig_unix_pair(int *a, int *b)
     *b = pair[1];
 }
 
-void rig_accept(struct rig *rig, struct rig_end *end, int fd, struct wr_tls_server *tls)
+void lab_accept(struct lab *lab, struct lab_end *end, int fd, struct wr_tls_server *tls)
 {
-    end->rig = rig;
-    RIG_CALL(rig, cr_assert_eq(wr_transport_accept(rig->host, fd, tls,
+    end->lab = lab;
+    LAB_CALL(lab, cr_assert_eq(wr_transport_accept(lab->host, fd, tls,
                                                    (struct wr_transport_counters){NULL, NULL},
-                                                   &rig_events, end, &end->transport),
+                                                   &lab_events, end, &end->transport),
                                WR_OK));
 }
 
-void rig_adopt(struct rig *rig, struct rig_end *end, int fd, struct wr_tls_client *tls)
+void lab_adopt(struct lab *lab, struct lab_end *end, int fd, struct wr_tls_client *tls)
 {
-    end->rig = rig;
-    RIG_CALL(rig, cr_assert_eq(wr_transport_adopt_client(rig->host, fd, tls,
+    end->lab = lab;
+    LAB_CALL(lab, cr_assert_eq(wr_transport_adopt_client(lab->host, fd, tls,
                                                          (struct wr_transport_counters){NULL, NULL},
-                                                         &rig_events, end, &end->transport),
+                                                         &lab_events, end, &end->transport),
                                WR_OK));
 }
 
-void rig_establish(struct rig *rig, struct rig_end *server, struct rig_end *client,
+void lab_establish(struct lab *lab, struct lab_end *server, struct lab_end *client,
                    struct wr_tls_server *server_tls, struct wr_tls_client *client_tls)
 {
     int a;
     int b;
-    rig_tcp_pair(&a, &b);
-    rig_accept(rig, server, a, server_tls);
-    rig_adopt(rig, client, b, client_tls);
-    RIG_WAIT(rig, client->established == 1 && (server_tls == NULL || server->established == 1));
+    lab_tcp_pair(&a, &b);
+    lab_accept(lab, server, a, server_tls);
+    lab_adopt(lab, client, b, client_tls);
+    LAB_WAIT(lab, client->established == 1 && (server_tls == NULL || server->established == 1));
 }
 
-void rig_end_free(struct rig_end *end)
+void lab_end_free(struct lab_end *end)
 {
     if (end->transport != NULL) {
-        RIG_CALL(end->rig, wr_transport_close(end->transport));
-        RIG_CALL(end->rig, wr_transport_close(end->transport));
+        LAB_CALL(end->lab, wr_transport_close(end->transport));
+        LAB_CALL(end->lab, wr_transport_close(end->transport));
     }
     end->transport = NULL;
     free(end->got);
@@ -251,13 +251,13 @@ void rig_end_free(struct rig_end *end)
     end->got_length = 0;
 }
 
-void rig_settle(struct rig *rig)
+void lab_settle(struct lab *lab)
 {
     for (int i = 0; i < 10; i++)
-        wr_loop_turn(rig->loop, 5 * WR_MSEC);
+        wr_loop_turn(lab->loop, 5 * WR_MSEC);
 }
 
-uint8_t *rig_pattern(size_t n)
+uint8_t *lab_pattern(size_t n)
 {
     uint8_t *p = wr_new_bytes(n);
     for (size_t i = 0; i < n; i++)
