@@ -92,6 +92,9 @@ static bool note(struct wr_h2_block *block, enum wr_field_id id, struct wr_str v
     case WR_FIELD_TE: /* nghttp2 lets nothing else pass (RFC 9113 section 8.2.2) */
         block->accepts_trailers = true;
         return true;
+    case WR_FIELD_SEC_WEBSOCKET_KEY: /* of the HTTP/1.1 handshake (RFC 8441 section 5) */
+    case WR_FIELD_SEC_WEBSOCKET_ACCEPT:
+        return true;
     case WR_FIELD_COOKIE:
         block->crumbs++;
         return false;
@@ -234,7 +237,6 @@ static enum wr_err settle_upgrade(struct wr_h2_block *block, struct wr_head *hea
     head->protocol = lower_copy(block->arena, block->protocol);
     head->method = WR_METHOD_GET;
     head->method_text = WR_STR("GET");
-    wr_fields_remove_name(&head->fields, WR_STR("sec-websocket-key"));
     return settle_target(block, head);
 }
 

@@ -54,6 +54,8 @@ static bool is_written(const struct wr_field *field)
     case WR_FIELD_CONTENT_LENGTH:
     case WR_FIELD_HOST:
     case WR_FIELD_EXPECT:
+    case WR_FIELD_SEC_WEBSOCKET_KEY: /* of the HTTP/1.1 handshake (RFC 8441 section 5) */
+    case WR_FIELD_SEC_WEBSOCKET_ACCEPT:
         return false;
     default:
         return !wr_field_is_hop_by_hop(field->id);
@@ -75,20 +77,13 @@ static void put_crumbs(struct wr_h2_fields *fields, struct wr_str value, unsigne
     put(fields, WR_STR("cookie"), value);
 }
 
-static bool is_of_handshake(const struct wr_head *head, const struct wr_field *field)
-{
-    return head->tunnel == WR_TUNNEL_UPGRADE &&
-           (wr_str_eq(field->name, WR_STR("sec-websocket-key")) ||
-            wr_str_eq(field->name, WR_STR("sec-websocket-accept")));
-}
-
 static void put_fields(struct wr_h2_fields *out, const struct wr_head *head, unsigned crumbs)
 {
     uint32_t at = 0;
     for (const struct wr_field *field; (field = wr_fields_next(&head->fields, &at)) != NULL;) {
         if (field->id == WR_FIELD_COOKIE)
             put_crumbs(out, field->value, &crumbs);
-        else if (is_written(field) && !is_of_handshake(head, field))
+        else if (is_written(field))
             put(out, field->name, field->value);
     }
 }
