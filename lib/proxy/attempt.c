@@ -10,14 +10,15 @@ static void ask(struct wr_attempt *attempt, bool fresh);
 
 /* ---- what may be tried again ---- */
 
-/* A pooled connection may be closed by its upstream just as a request goes out on it (behaviour row 24). Once more, then,
- * if no byte of a response was seen, all of the content is still there, and the request either surely was not processed or
- * may be processed twice (RFC 9110 section 9.2.2). */
+/* A connection in use may be closed by its upstream just as a request goes out on it (behaviour row 24), and one of HTTP/2 may
+ * refuse a stream (row 42). Once more, then, if no byte of a response was seen, all of the content is still there, and the request
+ * either surely was not processed or may be processed twice (RFC 9110 section 9.2.2). */
 static bool may_resend(const struct wr_attempt *attempt, enum wr_err why)
 {
     const struct wr_exchange *exchange = attempt->exchange;
     enum wr_err_retry rule = wr_err_info(why)->retry;
-    if (!attempt->reused || attempt->resent || attempt->answering || rule == WR_RETRY_NEVER)
+    bool expected = attempt->reused || exchange->request_unsent;
+    if (!expected || attempt->resent || attempt->answering || rule == WR_RETRY_NEVER)
         return false;
     bool idempotent =
         rule == WR_RETRY_IDEMPOTENT && wr_method_is_idempotent(exchange->request.head->method);
