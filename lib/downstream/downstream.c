@@ -82,6 +82,7 @@ static void lend_to_exchanges(struct wr_downstream *downstream)
     host->content_limit = downstream->options->content_limit;
     host->inactivity_timeout = downstream->options->timeouts.inactivity;
     host->request_timeout = downstream->options->timeouts.request;
+    host->tunnel_timeout = downstream->options->timeouts.tunnel;
 }
 
 enum wr_err wr_downstream_new(const struct wr_downstream_env *env,

@@ -27,6 +27,10 @@ struct wr_route {
     enum wr_route_action action;
     unsigned cluster; /* index, of WR_ROUTE_CLUSTER */
     struct wr_respond_options respond;
+    /* Of WR_ROUTE_CLUSTER: what a request may make a tunnel for. */
+    const struct wr_str *upgrades; /* protocols, in lower case */
+    size_t upgrade_count;
+    bool connect; /* CONNECT */
 };
 
 struct wr_route_table {
