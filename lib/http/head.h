@@ -52,7 +52,7 @@ struct wr_head {
     struct wr_str path;      /* path and query, origin form; "*" for OPTIONS */
     bool expect_continue;    /* Expect: 100-continue */
     bool accepts_trailers;   /* TE: trailers */
-    bool upgrade;            /* asked to change protocols (kept in the fields as `upgrade`) */
+    bool upgrade; /* Upgrade over HTTP/1.1: without a tunnel it is a request like any other */
     /* response */
     uint16_t status;
     /* both */

@@ -103,12 +103,22 @@ static bool is_idle_continue(const struct wr_exchange *exchange, const struct wr
            exchange->request.put_bytes > 0;
 }
 
+/* A client that would take any success for its tunnel must not be told one that is none: CONNECT, and an upgrade over HTTP/2 (RFC
+ * 8441 section 4). */
+static bool pretends(const struct wr_exchange *exchange, const struct wr_head *head)
+{
+    const struct wr_head *request = exchange->request.head;
+    return request->tunnel != WR_TUNNEL_NONE && !request->upgrade &&
+           head->tunnel == WR_TUNNEL_NONE && head->status >= 200 && head->status < 300;
+}
+
 static bool response_head(void *owner, struct wr_head *head, unsigned flags)
 {
     struct wr_attempt *attempt = owner;
     struct wr_exchange *exchange = attempt->exchange;
     attempt->answering = true;
-    if (wr_forward_response(&attempt->proxy->forward, exchange, head) != WR_OK) {
+    if (pretends(exchange, head) ||
+        wr_forward_response(&attempt->proxy->forward, exchange, head) != WR_OK) {
         note_failure(attempt, WR_ERR_BAD_RESPONSE);
         wr_message_set_policy(&exchange->response, NULL, NULL);
         wr_message_drop_source(&exchange->response, WR_ERR_BAD_RESPONSE);

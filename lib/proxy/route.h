@@ -38,6 +38,9 @@ struct wr_route_table {
     size_t count;
 };
 
+/* Whether requests of ROUTE may become tunnels for PROTOCOL, in lower case. */
+bool wr_route_upgrades(const struct wr_route *route, struct wr_str protocol);
+
 /* The first that matches HEAD (path already normalised), or NULL. */
 const struct wr_route *wr_route_find(const struct wr_route_table *table,
                                      const struct wr_head *head);

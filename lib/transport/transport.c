@@ -458,7 +458,17 @@ static void close_fd(int fd)
 
 void wr_transport_close(struct wr_transport *transport)
 {
-    finish(transport, close_fd);
+    finish(transport, transport != NULL && transport->spoilt ? wr_socket_reset : close_fd);
+}
+
+void wr_transport_spoil(struct wr_transport *transport)
+{
+    transport->spoilt = true;
+}
+
+void wr_transport_unspoil(struct wr_transport *transport)
+{
+    transport->spoilt = false;
 }
 
 void wr_transport_reset(struct wr_transport *transport)

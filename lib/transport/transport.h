@@ -160,5 +160,8 @@ void wr_transport_end(struct wr_transport *transport);
 void wr_transport_close(struct wr_transport *transport);
 /* As close, by RST: the peer must not take what it got for the whole. */
 void wr_transport_reset(struct wr_transport *transport);
+/* For who uses the transport but does not own it: a close is a reset from now on / no longer. */
+void wr_transport_spoil(struct wr_transport *transport);
+void wr_transport_unspoil(struct wr_transport *transport);
 
 #endif
