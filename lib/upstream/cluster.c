@@ -155,26 +155,32 @@ void wr_cluster_capacity_changed(struct wr_cluster *cluster)
         wr_loop_defer(cluster->loop, &cluster->serve);
 }
 
-/* True while CONNECTION, just made, can take another of those that wait. */
-static bool takes_pending(const struct wr_upstream_connection *connection)
+/* Who gets CONNECTION, just made: whoever has waited longest. One that carries many leaves alone those who wait for another, or the
+ * endpoint that is reached first would get them all. */
+static struct wr_upstream_request *next_for(struct wr_upstream_connection *connection)
 {
-    return !wr_list_empty(&connection->cluster->pending) &&
-           wr_upstream_connection_room(connection) > 0 &&
-           (connection->served == 0 || wr_pool_keeps(connection));
+    struct wr_cluster *cluster = connection->cluster;
+    bool takes_more = wr_upstream_connection_room(connection) > 0 &&
+                      (connection->served == 0 || wr_pool_keeps(connection));
+    if (!takes_more || wr_list_empty(&cluster->pending))
+        return NULL;
+    if (!connection->multiplexes)
+        return wr_queue_request(cluster->pending.next);
+    struct wr_upstream_request *first = wr_queue_first_for(connection);
+    return first != NULL || cluster->queued == 0 ? first : wr_queue_first_queued(cluster);
 }
 
-/* Those who have waited longest get it. Who had waited for it and gets nothing takes over what was being made for them. */
+/* Who had waited for it and gets nothing takes over what was being made for others, in the task. */
 void wr_cluster_connected(struct wr_upstream_connection *connection)
 {
     struct wr_cluster *cluster = connection->cluster;
     connection->endpoint->avoid_until = 0;
-    wr_queue_release(connection);
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_IDLE);
-    while (takes_pending(connection)) {
-        struct wr_upstream_request *oldest = wr_queue_request(cluster->pending.next);
-        wr_queue_remove(cluster, oldest);
-        serve_with(connection, oldest);
+    for (struct wr_upstream_request *next; (next = next_for(connection)) != NULL;) {
+        wr_queue_remove(cluster, next);
+        serve_with(connection, next);
     }
+    wr_queue_release(connection);
     if (connection->state == WR_UPSTREAM_IDLE) {
         connection->pooled = true;
         if (!wr_pool_keeps(connection))
