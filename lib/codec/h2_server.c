@@ -38,6 +38,12 @@ void wr_h2_server_give_up(struct wr_h2_stream *stream, enum wr_err why)
     wr_h2_server_finish(stream, why);
 }
 
+void wr_h2_server_forgo_rest(struct wr_h2_stream *stream)
+{
+    wr_h2_stream_reset(stream, NGHTTP2_NO_ERROR);
+    wr_h2_server_finish(stream, WR_OK);
+}
+
 void wr_h2_server_finish_all(struct wr_h2_server *server, enum wr_err why)
 {
     struct wr_list *streams = &server->session.streams;

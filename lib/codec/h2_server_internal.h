@@ -45,6 +45,8 @@ extern const struct wr_exchange_owner wr_h2_server_owner_ops;
 void wr_h2_server_finish(struct wr_h2_stream *stream, enum wr_err why);
 /* The same with RST_STREAM. */
 void wr_h2_server_give_up(struct wr_h2_stream *stream, enum wr_err why);
+/* The client has its response; the rest of its request is not waited for. */
+void wr_h2_server_forgo_rest(struct wr_h2_stream *stream);
 void wr_h2_server_finish_all(struct wr_h2_server *server, enum wr_err why);
 void wr_h2_server_broken(struct wr_h2_server *server, enum wr_err why);
 void wr_h2_server_over(struct wr_h2_session *session);
@@ -52,7 +54,10 @@ void wr_h2_server_drain(struct wr_h2_server *server);
 void wr_h2_server_frame(struct wr_h2_session *session, const nghttp2_frame *frame);
 
 /* ---- h2_server_write.c ---- */
+/* The response is whole and the request is not, nor is it a tunnel. */
+bool wr_h2_server_awaits_rest(const struct wr_h2_stream *stream);
 void wr_h2_server_sent_end(struct wr_h2_stream *stream);
+void wr_h2_server_unwanted(struct wr_h2_stream *stream, size_t n);
 void wr_h2_server_closed(struct wr_h2_stream *stream, uint32_t code);
 
 #endif

@@ -17,6 +17,7 @@ static struct wr_h2_stream *begun(struct wr_h2_session *session, int32_t id)
     struct wr_h2_stream *stream =
         wr_h2_stream_new(session, exchange, &exchange->request, &exchange->response);
     stream->id = id;
+    stream->discard = server->options->discard_limit;
     exchange->protocol = WR_STR("HTTP/2");
     exchange->owner_ops = &wr_h2_server_owner_ops;
     exchange->owner = stream;
@@ -116,8 +117,12 @@ static void on_read_end(void *owner, bool clean)
     struct wr_h2_server *server = owner;
     (void)clean; /* END_STREAM tells what is whole */
     server->client_ended = true;
-    for (struct wr_h2_stream *cut; (cut = cut_request(&server->session)) != NULL;)
-        wr_h2_server_give_up(cut, WR_ERR_CLIENT_CLOSED);
+    for (struct wr_h2_stream *cut; (cut = cut_request(&server->session)) != NULL;) {
+        if (wr_h2_server_awaits_rest(cut))
+            wr_h2_server_forgo_rest(cut);
+        else
+            wr_h2_server_give_up(cut, WR_ERR_CLIENT_CLOSED);
+    }
     wr_h2_session_later(&server->session);
 }
 
@@ -187,6 +192,7 @@ static void flooded(struct wr_h2_session *session, enum wr_flood kind)
 const struct wr_h2_session_events wr_h2_server_session_events = {
     .begun = begun,
     .head = head_came,
+    .unwanted = wr_h2_server_unwanted,
     .sent_end = wr_h2_server_sent_end,
     .closed = wr_h2_server_closed,
     .frame = wr_h2_server_frame,
@@ -197,7 +203,7 @@ const struct wr_h2_session_events wr_h2_server_session_events = {
 
 /* ---- from the message ---- */
 
-/* Content is thrown away as it comes; the stream's window stays closed. */
+/* Content is thrown away as it comes. */
 static void on_stop(void *source, enum wr_err why)
 {
     struct wr_h2_stream *stream = source;

@@ -89,32 +89,69 @@ const struct wr_sink_ops wr_h2_server_sink_ops = {
 
 /* ---- endings ---- */
 
-/* The response is whole. A request that is not has been answered early (behaviour row 22); a tunnel goes on in the other
- * direction. */
+/* How much of the request is still to come, as far as that is known. */
+static uint64_t rest_of(const struct wr_h2_stream *stream)
+{
+    const struct wr_message *request = &stream->exchange->request;
+    int64_t length = request->head->content_length;
+    if (length < 0 || request->put_bytes > (uint64_t)length)
+        return 0;
+    return (uint64_t)length - request->put_bytes;
+}
+
+bool wr_h2_server_awaits_rest(const struct wr_h2_stream *stream)
+{
+    return stream->outgoing == WR_H2_OUT_WHOLE && stream->incoming != WR_H2_IN_WHOLE &&
+           !stream->tunnel;
+}
+
+/* The response is whole. A request that is not has been answered early (behaviour row 22): a small rest is read and thrown away,
+ * because there are clients that take RST_STREAM NO_ERROR for an error while they send. */
 void wr_h2_server_sent_end(struct wr_h2_stream *stream)
 {
-    if (stream->incoming == WR_H2_IN_WHOLE || stream->tunnel)
+    if (!wr_h2_server_awaits_rest(stream))
         return;
-    wr_h2_stream_reset(stream, NGHTTP2_NO_ERROR);
-    wr_h2_server_finish(stream, WR_OK);
+    bool wanted = stream->incoming == WR_H2_IN_OPEN;
+    stream->incoming = WR_H2_IN_UNWANTED;
+    if (rest_of(stream) > stream->discard)
+        wr_h2_server_forgo_rest(stream);
+    else if (wanted)
+        wr_message_abort(&stream->exchange->request, WR_ERR_CANCELLED);
+}
+
+void wr_h2_server_unwanted(struct wr_h2_stream *stream, size_t n)
+{
+    if (n <= stream->discard) {
+        stream->discard -= n;
+        wr_exchange_progress(stream->exchange);
+        wr_h2_stream_on_room(stream, n);
+    } else if (wr_h2_server_awaits_rest(stream)) {
+        wr_h2_server_forgo_rest(stream);
+    } else {
+        stream->discard = 0;
+    }
 }
 
 /* Why nghttp2 has closed it: both have ended; or somebody has reset it, and if that is not known, nghttp2 has, because the
- * client broke the rules. */
+ * client broke the rules. One that takes back the rest of a request it has the response to has lost nothing. */
 void wr_h2_server_closed(struct wr_h2_stream *stream, uint32_t code)
 {
     enum wr_err why = stream->why;
     if (why == WR_OK && stream->peer_reset)
-        why = WR_ERR_CLIENT_RESET;
+        why = wr_h2_server_awaits_rest(stream) ? WR_OK : WR_ERR_CLIENT_RESET;
     else if (why == WR_OK && code != NGHTTP2_NO_ERROR)
         why = WR_ERR_BAD_REQUEST;
     wr_h2_server_finish(stream, why);
 }
 
-/* The message is over, but its last bytes do not go, or the tunnel's other direction stands still. */
+/* The message is over, but the rest of the request does not come, or a tunnel's other direction stands still. */
 static void on_expired(void *owner, enum wr_err why)
 {
-    wr_h2_server_give_up(owner, why);
+    struct wr_h2_stream *stream = owner;
+    if (stream->exchange != NULL && wr_h2_server_awaits_rest(stream))
+        wr_h2_server_forgo_rest(stream);
+    else
+        wr_h2_server_give_up(stream, why);
 }
 
 const struct wr_exchange_owner wr_h2_server_owner_ops = {.expired = on_expired};

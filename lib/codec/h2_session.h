@@ -27,6 +27,8 @@ struct wr_h2_session_events {
     struct wr_h2_stream *(*begun)(struct wr_h2_session *session, int32_t id);
     /* The header block in STREAM's `block` is complete: a head or trailers; LAST: END_STREAM was on it. */
     void (*head)(struct wr_h2_stream *stream, bool last);
+    /* N bytes have come that nobody wants; the stream's window is not given back. May be NULL. */
+    void (*unwanted)(struct wr_h2_stream *stream, size_t n);
     /* END_STREAM has come, and the message knows. May be NULL. */
     void (*got_end)(struct wr_h2_stream *stream);
     /* END_STREAM has been written. */

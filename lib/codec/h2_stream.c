@@ -50,6 +50,8 @@ void wr_h2_stream_data(struct wr_h2_stream *stream, const uint8_t *p, size_t n)
         wr_message_put(stream->in, p, n);
     else if (stream->incoming == WR_H2_IN_HELD)
         wr_bytes_append(&stream->early, p, n); /* at most a stream's window */
+    else if (stream->session->events->unwanted != NULL)
+        stream->session->events->unwanted(stream, n);
 }
 
 void wr_h2_stream_data_end(struct wr_h2_stream *stream, struct wr_fields *trailers)

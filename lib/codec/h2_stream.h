@@ -41,6 +41,7 @@ struct wr_h2_stream {
     bool charged;    /* its reset has been counted */
     enum wr_err why; /* it was reset for, WR_OK: nothing is known */
     unsigned interim_heads;
+    uint64_t discard;     /* so many bytes of unwanted content may still come; server */
     uint64_t left;        /* of the outgoing content; UINT64_MAX: any */
     uint64_t sent_before; /* bytes on the wire when it was opened; client */
     struct wr_bytes early;

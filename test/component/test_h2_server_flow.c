@@ -235,6 +235,57 @@ Test(h2_server_flow, an_early_response_ends_with_no_error)
     h2_rig_free(rig);
 }
 
+Test(h2_server_flow, a_small_rest_of_an_answered_request_is_thrown_away)
+{
+    struct h2_rig *rig = started();
+    h2_put_headers(&rig->out, 1, 0, POST "content-length: 3000\n");
+    put_much(&rig->out, 1, 1000);
+    h2_rig_send(rig);
+    struct h2_call *call = &rig->calls[0];
+    h2_rig_answer(call, 200, "early");
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "DATA/1+ES[early] "), "%s", rig->frames.p);
+    cr_expect(call->collector.aborted, "whoever took the request is told");
+    put_much(&rig->out, 1, 1000);
+    h2_rig_send(rig);
+    cr_expect_eq(rig->finished, 0);
+    cr_expect_not(h2_rig_told(rig, "idle "));
+    put_much(&rig->out, 1, 1000);
+    h2_put_data(&rig->out, 1, H2_END_STREAM, "");
+    h2_rig_send(rig);
+    cr_expect_not(h2_rig_heard(rig, "RST"), "%s", rig->frames.p);
+    cr_expect_eq(call->ended, WR_OK);
+    cr_expect(h2_rig_told(rig, "idle "));
+    h2_rig_free(rig);
+}
+
+Test(h2_server_flow, a_rest_of_unknown_length_is_thrown_away_to_a_limit_and_in_time)
+{
+    struct h2_rig *rig = h2_rig_new(false);
+    rig->on_exchange = h2_rig_wait;
+    rig->host.inactivity_timeout = 10 * WR_SEC;
+    h2_rig_start(rig);
+    for (uint32_t id = 1; id <= 5; id += 2)
+        h2_put_headers(&rig->out, id, 0, POST);
+    h2_rig_send(rig);
+    for (unsigned i = 0; i < 3; i++)
+        h2_rig_answer(&rig->calls[i], 200, "early");
+    h2_rig_settle(rig);
+    cr_expect_not(h2_rig_heard(rig, "RST"), "%s", rig->frames.p);
+    put_much(&rig->out, 1, 4000);
+    put_much(&rig->out, 1, 200);
+    h2_put_reset(&rig->out, 3, 8);
+    h2_rig_send(rig);
+    cr_expect(h2_rig_heard(rig, "RST/1[0] "), "%s", rig->frames.p);
+    cr_expect_eq(rig->calls[0].ended, WR_OK);
+    cr_expect_eq(rig->calls[1].ended, WR_OK, "taken back by the client");
+    wr_loop_advance(rig->loop, 11 * WR_SEC);
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "RST/5[0] "), "%s", rig->frames.p);
+    cr_expect_eq(rig->calls[2].ended, WR_ERR_CLIENT_READ_TIMEOUT);
+    h2_rig_free(rig);
+}
+
 Test(h2_server_flow, a_response_that_fails_is_reset_and_not_ended)
 {
     struct h2_rig *rig = started();

@@ -131,7 +131,10 @@ Test(h2_tunnels, declined_there_is_no_content)
     cr_expect(call->collector.ended);
     h2_rig_settle(rig);
     cr_expect(h2_rig_heard(rig, "HEADERS/1[:status=403;"), "%s", rig->frames.p);
-    cr_expect(h2_rig_heard(rig, "DATA/1+ES[no] RST/1[0] "), "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "DATA/1+ES[no] "), "%s", rig->frames.p);
+    h2_put_data(&rig->out, 1, H2_END_STREAM, "more");
+    h2_rig_send(rig);
+    cr_expect_str_eq(call->collector.content.p, "");
     cr_expect_eq(call->ended, WR_OK);
     h2_rig_free(rig);
 }
@@ -148,7 +151,9 @@ Test(h2_tunnels, policy_that_knows_no_tunnels)
     h2_rig_answer(call, 405, "");
     h2_rig_settle(rig);
     cr_expect(h2_rig_heard(rig, "HEADERS/1+ES[:status=405;"), "%s", rig->frames.p);
-    cr_expect(h2_rig_heard(rig, "RST/1[0] "), "%s", rig->frames.p);
+    h2_put_reset(&rig->out, 1, 8);
+    h2_rig_send(rig);
+    cr_expect_eq(call->ended, WR_OK);
     h2_rig_free(rig);
 }
 
