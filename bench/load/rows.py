@@ -5,7 +5,6 @@ measure() gives a Sample: CPU of the proxy in microseconds a unit (the figure th
 
 import collections
 import json
-import pathlib
 import re
 import signal
 import subprocess
@@ -37,7 +36,7 @@ class Requests:
             command += ["-s", script]
         return command + [f"https://localhost:{proxy.port}{self.path}"]
 
-    def start(self, proxy, seconds):
+    def start(self, proxy, seconds, _tool=None):
         return Running("wrk", self.command(proxy, seconds), LOAD_CORE, proxy.folder)
 
     def measure(self, proxy, backend, seconds, tool):

@@ -168,6 +168,12 @@ listeners:""" % vars(self) + self.listeners % vars(self) + "\n"
         return run([self.build / "bin/weir", "version"]).strip()
 
 
+class Base(Weir):
+    """Another build, to compare with."""
+
+    name = "base"
+
+
 class NginxBackend(Nginx):
     """The backend, which also counts: how many requests it was asked, at any moment."""
 

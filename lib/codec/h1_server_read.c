@@ -126,6 +126,10 @@ static void failed(struct wr_h1_server *server)
 
 /* ---- from the transport ---- */
 
+/* Requests begun in one call. Those answered at once would else be answered as fast as they are read, one behind the other:
+ * thousands of exchanges held until the end of the turn, while all other connections of the worker wait. */
+#define REQUESTS_A_CALL 16
+
 /* False: nothing is read now. A client that does not read its responses gets no more of them made. */
 static bool may_read(struct wr_h1_server *server, struct wr_str *input)
 {
@@ -184,7 +188,14 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
     struct wr_str input = wr_str((const char *)p, n);
     if (server->request == WR_H1_REQUEST_TUNNEL && !server->over)
         return wr_h1_server_tunnel_read(server, p, n);
+    uint64_t enough = server->requests + REQUESTS_A_CALL;
     while (may_read(server, &input) && read_on(server, &input)) {
+        if (input.n > 0 && server->requests >= enough && wr_h1_reader_is_idle(&server->reader)) {
+            /* The rest in the next turn, after what others have. */
+            wr_transport_pause(server->transport, WR_PAUSE_BUSY);
+            wr_transport_resume(server->transport, WR_PAUSE_BUSY);
+            break;
+        }
     }
     return n - input.n;
 }

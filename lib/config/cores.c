@@ -1,7 +1,9 @@
 #include "config/cores.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* Cores that a quota of QUOTA microseconds each PERIOD is worth, rounded up. */
@@ -12,32 +14,34 @@ static unsigned quota_cores(long long quota, long long period)
     return (unsigned)((quota + period - 1) / period);
 }
 
+/* The first COUNT numbers in the file, those that are not there (and "max") 0. False: no file. */
+static bool read_numbers(const char *path, long long *numbers, size_t count)
+{
+    char line[64] = "";
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return false;
+    if (!fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    (void)fclose(file);
+    char *at = line;
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = strtoll(at, &at, 10);
+    return true;
+}
+
 /* 0: no quota, or none that can be read. */
 static unsigned cgroup_cores(void)
 {
-    long long quota = 0;
-    long long period = 0;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    long long both[2] = {0, 0};
 
-    if (file) {
-        if (fscanf(file, "%lld %lld", &quota, &period) != 2)
-            quota = 0; /* "max" */
-        (void)fclose(file);
-        return quota_cores(quota, period);
-    }
-    file = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re");
-    if (file) {
-        if (fscanf(file, "%lld", &quota) != 1)
-            quota = 0;
-        (void)fclose(file);
-    }
-    file = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re");
-    if (file) {
-        if (fscanf(file, "%lld", &period) != 1)
-            period = 0;
-        (void)fclose(file);
-    }
-    return quota_cores(quota, period);
+    if (read_numbers("/sys/fs/cgroup/cpu.max", both, 2))
+        return quota_cores(both[0], both[1]);
+    if (read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", &both[0], 1) &&
+        read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &both[1], 1))
+        return quota_cores(both[0], both[1]);
+    return 0;
 }
 
 unsigned wr_cores_available(void)

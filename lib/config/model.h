@@ -27,6 +27,7 @@ struct wr_model_limits {
     uint64_t request_uri;
     uint64_t request_fields;
     uint64_t request_body;
+    uint64_t request_rate;
     uint64_t requests_per_connection;
     uint64_t connections;
     uint64_t buffer;

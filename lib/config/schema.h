@@ -47,9 +47,9 @@ struct wr_schema_map;
 struct wr_schema_field {
     const char *key;
     enum wr_schema_kind kind;
+    unsigned flags;
     size_t offset;
     const char *fallback; /* default as a person would write it; NULL: zero */
-    unsigned flags;
     uint64_t min;
     uint64_t max; /* 0: no limit */
     const char *const *words;

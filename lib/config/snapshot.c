@@ -70,6 +70,7 @@ enum wr_err wr_snapshot_parse(const char *name, const char *text, size_t n,
     struct wr_errors errors = {.report = report, .name = name};
     struct wr_snapshot_owned *owned = WR_NEW(struct wr_snapshot_owned);
 
+    owned->snapshot.owned = owned;
     atomic_init(&owned->references, 1);
     wr_arena_init(&owned->arena);
     enum wr_err err = build(owned, &errors, text, n);
@@ -121,15 +122,9 @@ enum wr_err wr_snapshot_load(const char *path, const struct wr_config_report *re
     return err;
 }
 
-static struct wr_snapshot_owned *owned_of(const struct wr_snapshot *snapshot)
-{
-    return WR_CONTAINER_OF((struct wr_snapshot *)(uintptr_t)snapshot, struct wr_snapshot_owned,
-                           snapshot);
-}
-
 const struct wr_snapshot *wr_snapshot_retain(const struct wr_snapshot *snapshot)
 {
-    atomic_fetch_add_explicit(&owned_of(snapshot)->references, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&snapshot->owned->references, 1, memory_order_relaxed);
     return snapshot;
 }
 
@@ -137,7 +132,7 @@ void wr_snapshot_release(const struct wr_snapshot *snapshot)
 {
     if (!snapshot)
         return;
-    struct wr_snapshot_owned *owned = owned_of(snapshot);
+    struct wr_snapshot_owned *owned = snapshot->owned;
     if (atomic_fetch_sub_explicit(&owned->references, 1, memory_order_acq_rel) == 1)
         release(owned);
 }

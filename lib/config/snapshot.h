@@ -19,8 +19,11 @@ struct wr_snapshot_listener {
     struct wr_downstream_options downstream;
 };
 
+struct wr_snapshot_owned;
+
 struct wr_snapshot {
-    unsigned workers; /* at least 1 */
+    struct wr_snapshot_owned *owned; /* memory and TLS contexts; inside of this layer */
+    unsigned workers;                /* at least 1 */
     bool admin_enabled;
     struct wr_address admin_address; /* loopback or unix */
     const char *access_log;          /* "stdout", "stderr", a path; NULL: none */

@@ -276,6 +276,7 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
     options->timeouts = timeouts_of(&from->timeouts);
     options->max_connections = wr_snapshot_u32(from->limits.connections);
     options->content_limit = (size_t)from->limits.buffer;
+    options->request_rate = from->limits.request_rate;
     options->codec = (struct wr_server_codec_options){
         .head_limit = (size_t)from->limits.request_head,
         .uri_limit = (size_t)from->limits.request_uri,

@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/time.h"
 
+/* Rows are initializers, so the arguments of these cannot stand in parentheses. NOLINTBEGIN(bugprone-macro-parentheses) */
 #define AT(type, member) offsetof(struct wr_model_##type, member)
 #define MAP_OF(type, say, short_key, off)                                                 \
     {                                                                                     \
@@ -36,6 +37,8 @@
         .key = #k, .kind = of, .offset = AT(type, k), .flags = flag, .map = &(table), .help = text \
     }
 
+/* NOLINTEND(bugprone-macro-parentheses) */
+
 static const char *const version_words[] = {"tls1.2", "tls1.3", NULL};
 static const char *const refuse_words[] = {"reset", "close", "alert", NULL};
 static const char *const path_words[] = {"strict", "merge_slashes", "raw", NULL};
@@ -45,7 +48,7 @@ static const char *const retry_words[] = {"connect", "reused", NULL};
 static const char *const format_words[] = {"json", NULL};
 
 static const struct wr_schema_field timeouts_fields[] = {
-    DURATION(timeouts, client_hello, "5s", WR_MSEC, "accept to the first byte"),
+    DURATION(timeouts, client_hello, "5s", WR_MSEC, "accept to a whole ClientHello"),
     DURATION(timeouts, handshake, "10s", WR_MSEC, "accept to the finished handshake"),
     DURATION(timeouts, request_header, "10s", WR_MSEC, "first byte of a request head to its end"),
     DURATION(timeouts, keep_alive, "60s", WR_MSEC, "between requests"),
@@ -68,6 +71,8 @@ static const struct wr_schema_field limits_fields[] = {
     NUMBER(limits, request_fields, WR_KIND_COUNT, "100", 0, 1, 10000, "fields; more is 431"),
     NUMBER(limits, request_body, WR_KIND_SIZE, "infinity", WR_SCHEMA_INFINITY, 0, 0,
            "request content; more is 413"),
+    NUMBER(limits, request_rate, WR_KIND_SIZE, NULL, 0, 0, 1u << 30,
+           "bytes a second of content a client owes, after 5s; slower is 408; 0: none"),
     NUMBER(limits, requests_per_connection, WR_KIND_COUNT, "infinity", WR_SCHEMA_INFINITY, 1, 0,
            "then the connection is closed"),
     NUMBER(limits, connections, WR_KIND_COUNT, "100000", 0, 1, 10000000,

@@ -63,18 +63,33 @@ static bool is_refused(enum wr_connection_state state)
     return state == WR_CONNECTION_REFUSING || state == WR_CONNECTION_REFUSED;
 }
 
+static uint64_t timeout_of(const struct wr_connection *connection, enum wr_connection_state state)
+{
+    if (phases[state].timeout == NONE)
+        return WR_NEVER;
+    const char *timeouts = (const char *)&connection->downstream->options->timeouts;
+    uint64_t timeout;
+    memcpy(&timeout, timeouts + phases[state].timeout, sizeof(timeout));
+    return timeout;
+}
+
+/* The state whose row says when STATE ends, and why: a handshake's time runs from accept, so it may be over before the
+ * ClientHello is whole. */
+static const struct phase *ending(const struct wr_connection *connection)
+{
+    enum wr_connection_state state = connection->state;
+    if (state == WR_CONNECTION_SILENT && timeout_of(connection, WR_CONNECTION_HANDSHAKING) <
+                                             timeout_of(connection, WR_CONNECTION_SILENT))
+        state = WR_CONNECTION_HANDSHAKING;
+    return &phases[state];
+}
+
 static uint64_t phase_end(const struct wr_connection *connection)
 {
-    const struct phase *phase = &phases[connection->state];
-    if (phase->timeout == NONE)
-        return WR_NEVER;
-    const struct wr_downstream *downstream = connection->downstream;
-    const char *timeouts = (const char *)&downstream->options->timeouts;
-    uint64_t timeout;
-    memcpy(&timeout, timeouts + phase->timeout, sizeof(timeout));
-    return wr_time_add(phase->since == SINCE_ACCEPT ? connection->accepted
-                                                    : wr_loop_now(downstream->env.loop),
-                       timeout);
+    const struct phase *phase = ending(connection);
+    uint64_t from = phase->since == SINCE_ACCEPT ? connection->accepted
+                                                 : wr_loop_now(connection->downstream->env.loop);
+    return wr_time_add(from, timeout_of(connection, (enum wr_connection_state)(phase - phases)));
 }
 
 static void arm(struct wr_connection *connection)
@@ -110,7 +125,7 @@ static void blame(struct wr_connection *connection, enum wr_err why)
 
 static void phase_expired(struct wr_connection *connection)
 {
-    const struct phase *phase = &phases[connection->state];
+    const struct phase *phase = ending(connection);
     switch (connection->state) {
     case WR_CONNECTION_SILENT:
     case WR_CONNECTION_WAITING:

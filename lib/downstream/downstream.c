@@ -83,6 +83,7 @@ static void lend_to_exchanges(struct wr_downstream *downstream)
     host->inactivity_timeout = downstream->options->timeouts.inactivity;
     host->request_timeout = downstream->options->timeouts.request;
     host->tunnel_timeout = downstream->options->timeouts.tunnel;
+    host->request_rate = downstream->options->request_rate;
 }
 
 enum wr_err wr_downstream_new(const struct wr_downstream_env *env,

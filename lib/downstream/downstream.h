@@ -47,6 +47,7 @@ struct wr_downstream_options {
     struct wr_downstream_timeouts timeouts;
     uint32_t max_connections; /* a worker */
     size_t content_limit;     /* bytes of content held a message */
+    uint64_t request_rate;    /* bytes a second of content that a client owes; 0: none */
     struct wr_server_codec_options codec;
     struct wr_proxy_options proxy;
 };

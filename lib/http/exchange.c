@@ -8,6 +8,7 @@
 #include "base/mem.h"
 
 #define SPARE_EXCHANGES 64
+#define RATE_GRACE (5 * WR_SEC) /* content may come this much later than its rate says */
 #define FIRST_PART 2048 /* bytes of the arena: a small request and its response need no more */
 
 /* An exchange and the first part of its arena, in one piece of memory. */
@@ -85,7 +86,7 @@ enum wr_exchange_phase wr_exchange_phase(const struct wr_exchange *exchange)
 static enum wr_err stalled_request(const struct wr_exchange *exchange)
 {
     const struct wr_message *request = &exchange->request;
-    bool client_may_send = request->state == WR_MESSAGE_OPEN && wr_message_room(request) > 0 &&
+    bool client_may_send = request->state == WR_MESSAGE_OPEN && !exchange->held_up &&
                            !wr_exchange_awaits_tunnel(exchange);
     bool head_missing = request->state == WR_MESSAGE_WAITING;
     return client_may_send || head_missing ? WR_ERR_REQUEST_CONTENT_TIMEOUT
@@ -150,12 +151,31 @@ static uint64_t request_due_at(const struct wr_exchange *exchange)
     return wr_time_add(exchange->head_complete, exchange->host->request_timeout);
 }
 
+/* Beside the phases too: content that comes, but slower than the client owes it. */
+static uint64_t too_slow_at(const struct wr_exchange *exchange)
+{
+    uint64_t rate = exchange->host->request_rate;
+    if (rate == 0 || exchange->rate_since == WR_NEVER || exchange->held_up ||
+        exchange->request.state != WR_MESSAGE_OPEN ||
+        wr_exchange_phase(exchange) != WR_PHASE_REQUEST)
+        return WR_NEVER;
+    uint64_t came = exchange->request.put_bytes - exchange->rate_bytes;
+    uint64_t worth = came / rate * WR_SEC + came % rate * WR_SEC / rate;
+    return wr_time_add(exchange->rate_since, RATE_GRACE + worth);
+}
+
+static uint64_t earliest(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
 static void arm(struct wr_exchange *exchange)
 {
     exchange->armed_phase = wr_exchange_phase(exchange);
-    uint64_t at = phase_rules[exchange->armed_phase].due_at(exchange);
-    uint64_t whole = request_due_at(exchange);
-    wr_loop_deadline_set(exchange->host->loop, &exchange->deadline, whole < at ? whole : at);
+    uint64_t at = earliest(phase_rules[exchange->armed_phase].due_at(exchange),
+                           request_due_at(exchange), too_slow_at(exchange));
+    wr_loop_deadline_set(exchange->host->loop, &exchange->deadline, at);
 }
 
 void wr_exchange_rearm(struct wr_exchange *exchange)
@@ -170,6 +190,10 @@ static enum wr_err due(struct wr_exchange *exchange, uint64_t now)
     if (now >= request_due_at(exchange)) {
         exchange->request_expired = true;
         return WR_ERR_REQUEST_TIMEOUT;
+    }
+    if (now >= too_slow_at(exchange)) {
+        exchange->rate_since = WR_NEVER;
+        return WR_ERR_REQUEST_CONTENT_TIMEOUT;
     }
     enum wr_exchange_phase phase = wr_exchange_phase(exchange);
     if (now < phase_rules[phase].due_at(exchange))
@@ -228,9 +252,27 @@ void wr_exchange_progress(struct wr_exchange *exchange)
     follow_phase(exchange);
 }
 
+/* A client whose content is not taken owes nothing meanwhile, and starts anew afterwards. Once there was no room, codecs read on
+ * when half of it is free again. */
+static void note_rate(struct wr_exchange *exchange)
+{
+    const struct wr_message *request = &exchange->request;
+    if (exchange->finished || request->put_bytes == 0)
+        return;
+    bool held_up = wr_message_room(request) < (exchange->held_up ? request->limit / 2 : 1);
+    if (held_up || exchange->held_up || exchange->rate_since == WR_NEVER) {
+        exchange->rate_since = exchange->last_progress;
+        exchange->rate_bytes = request->put_bytes;
+        exchange->held_up = held_up;
+        arm(exchange);
+    }
+}
+
 static void request_moved(struct wr_message *message)
 {
-    wr_exchange_progress(WR_CONTAINER_OF(message, struct wr_exchange, request));
+    struct wr_exchange *exchange = WR_CONTAINER_OF(message, struct wr_exchange, request);
+    wr_exchange_progress(exchange);
+    note_rate(exchange);
 }
 
 static void response_moved(struct wr_message *message)
@@ -261,6 +303,7 @@ struct wr_exchange *wr_exchange_open(struct wr_exchange_host *host,
         .client_keeps = true,
         .last_progress = now,
         .response_timeout = WR_NEVER,
+        .rate_since = WR_NEVER,
         .waiting_since = WR_NEVER,
         .began = now,
         .head_complete = now,

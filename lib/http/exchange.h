@@ -44,6 +44,8 @@ struct wr_exchange_host {
     uint64_t inactivity_timeout; /* microseconds without progress in either direction */
     uint64_t request_timeout;    /* microseconds from complete head to end, or to a tunnel */
     uint64_t tunnel_timeout;     /* of a tunnel: microseconds without a byte in either direction */
+    uint64_t
+        request_rate; /* bytes a second of content that a client owes while it may send (behaviour row 52); 0: none */
 
     /* Exchanges that have ended, kept for the next ones; private to exchange.c. */
     struct wr_exchange *spare;
@@ -108,7 +110,10 @@ struct wr_exchange {
     bool request_expired;               /* REQUEST_TIMEOUT has been told */
     uint64_t last_progress;
     uint64_t response_timeout; /* of the cluster; WR_NEVER */
-    uint64_t waiting_since;    /* request handed over whole, of this attempt; WR_NEVER */
+    uint64_t rate_since;    /* what the client owes counts from here on; WR_NEVER: no content yet */
+    uint64_t rate_bytes;    /* content that had come by then */
+    bool held_up;           /* the client may not send: its content is not taken */
+    uint64_t waiting_since; /* request handed over whole, of this attempt; WR_NEVER */
 
     /* timings, microseconds of the loop's clock; WR_NEVER = did not happen */
     uint64_t began; /* first byte of the head */

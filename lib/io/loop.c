@@ -19,6 +19,7 @@
 #define WALL_TRUST (1 * WR_SEC)
 /* Sockets asked for a hangup by one poll(). */
 #define DOUBT_BATCH 64
+#define DOUBT_WAIT (10 * WR_MSEC)
 
 /* Behind a pointer, so that asking a const loop for the time can look at the clock. */
 struct turn_clock {
@@ -35,7 +36,8 @@ struct wr_loop {
     struct wr_wheel wheel;
     struct wr_list tasks;      /* for this turn */
     struct wr_list next_tasks; /* for the next one */
-    struct wr_list doubts;     /* wr_io: reported both directions and no hangup in this turn */
+    struct wr_list doubts;     /* wr_io: reported both directions and no hangup */
+    struct wr_deadline doubt;  /* when they are asked; only wakes the loop */
     struct wr_garbage *garbage;
     struct wr_garbage **garbage_end;
     struct event *wheel_timer; /* the wheel's only timer in libevent */
@@ -50,6 +52,8 @@ struct wr_loop {
 };
 
 /* ---- time ---- */
+
+static void doubt_due(struct wr_deadline *deadline, uint64_t now);
 
 static void clock_read(struct turn_clock *clock)
 {
@@ -192,6 +196,7 @@ enum wr_err wr_loop_new(enum wr_loop_clock clock, struct wr_loop **out)
     wr_list_init(&loop->tasks);
     wr_list_init(&loop->next_tasks);
     wr_list_init(&loop->doubts);
+    wr_deadline_init(&loop->doubt, doubt_due);
     loop->garbage_end = &loop->garbage;
     loop->wheel_timer_at = WR_NEVER;
     enum wr_err err = open_base(loop);
@@ -303,7 +308,8 @@ static void set_wheel_timer(struct wr_loop *loop)
 /* ---- the turn ---- */
 
 /* libevent turns EPOLLERR into EV_READ | EV_WRITE and drops the hangup that comes with it, so an RST behind the last bytes
- * looks like any bytes: edge-triggered, no event would ever follow. One poll() a turn asks all sockets that look so. */
+ * looks like any bytes: edge-triggered, no event would ever follow. A poll() now and then asks all sockets that looked so:
+ * who waits for a dead peer can wait that much longer, and a busy loop makes no system call a request for it. */
 static void resolve_doubts(struct wr_loop *loop)
 {
     struct wr_list hung;
@@ -334,6 +340,19 @@ static void resolve_doubts(struct wr_loop *loop)
     }
 }
 
+static void doubt_due(struct wr_deadline *deadline, uint64_t now WR_UNUSED)
+{
+    resolve_doubts(WR_CONTAINER_OF(deadline, struct wr_loop, doubt));
+}
+
+static void note_doubt(struct wr_io *io)
+{
+    struct wr_loop *loop = io->loop;
+    if (wr_list_empty(&loop->doubts))
+        wr_wheel_set(&loop->wheel, &loop->doubt, wr_time_add(wr_loop_now(loop), DOUBT_WAIT));
+    wr_list_push_back(&loop->doubts, &io->doubt);
+}
+
 static void take_turn(struct wr_loop *loop, uint64_t wait)
 {
     wr_list_splice_back(&loop->tasks, &loop->next_tasks);
@@ -353,8 +372,9 @@ static void take_turn(struct wr_loop *loop, uint64_t wait)
         event_del(loop->wait_timer);
 
     uint64_t began = wr_loop_now(loop);
-    resolve_doubts(loop);
     wr_wheel_advance(&loop->wheel, began);
+    if (loop->clock->simulated)
+        resolve_doubts(loop);
     run_tasks(loop);
     run_releases(loop);
     loop->turns++;
@@ -438,7 +458,7 @@ static void on_io(evutil_socket_t fd, short events, void *arg)
     if (events & EV_CLOSED)
         what |= WR_IO_HANGUP;
     if (what == (WR_IO_READ | WR_IO_WRITE) && wr_list_empty(&io->doubt))
-        wr_list_push_back(&io->loop->doubts, &io->doubt);
+        note_doubt(io);
     io->ready(io, what);
 }
 

@@ -74,7 +74,7 @@ void wr_loop_release(struct wr_loop *loop, struct wr_garbage *garbage,
  * Edge-triggered, registered once, never changed until closed: no system call to pause or resume. `ready` is called with
  * what has newly become possible; the user keeps its own flags, reads until the socket has no more (or defers itself), and
  * re-checks flags when it resumes. WR_IO_HANGUP: the peer's FIN or RST has arrived, so a short read is not yet the end. A
- * FIN comes with the bytes before it, in one call; an RST right behind bytes may come in a second call of the same turn. */
+ * FIN comes with the bytes before it, in one call; an RST right behind bytes may come in a second call, some milliseconds later. */
 #define WR_IO_READ 1u
 #define WR_IO_WRITE 2u
 #define WR_IO_HANGUP 4u

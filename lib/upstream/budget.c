@@ -35,6 +35,8 @@ void wr_retry_budget_request(struct wr_retry_budget *budget, uint64_t now)
 bool wr_retry_budget_take(struct wr_retry_budget *budget, uint32_t percent, uint64_t now)
 {
     unsigned slot = roll(budget, now);
+    if (percent == 0)
+        return false;
     bool free_one = budget->retries[slot] < WR_RETRY_BUDGET_FREE;
     if (!free_one && (budget->retry_sum + 1) * 100 > budget->request_sum * percent)
         return false;

@@ -1,5 +1,5 @@
 /* How many retries a cluster may make: a share of its requests of the last ten seconds, so that retries cannot multiply an
- * outage. A few a second are always allowed, so that a quiet cluster can retry too. A pure structure that takes `now`. */
+ * outage. A few a second are always allowed, so that a quiet cluster can retry too, unless the share is 0. A pure structure that takes `now`. */
 #ifndef WR_UPSTREAM_BUDGET_H
 #define WR_UPSTREAM_BUDGET_H
 

@@ -42,9 +42,9 @@ struct wr_cluster_options {
         max_pending; /* requests waiting with no connection being made for them, a worker: more are POOL_FULL */
     uint64_t max_requests_per_connection;
     uint32_t
-        retry_budget_percent; /* retries at most this share of requests, of the last ten seconds; a few are always allowed */
-    bool retry_connect; /* another endpoint is tried when a connection cannot be made */
-    bool retry_reused;  /* the keep-alive race: once more on a fresh connection */
+        retry_budget_percent; /* retries at most this share of requests, of the last ten seconds; a few are always allowed, unless it is 0 */
+    bool retry_connect;       /* another endpoint is tried when a connection cannot be made */
+    bool retry_reused;        /* the keep-alive race: once more on a fresh connection */
     struct wr_client_codec_options
         codec; /* of it: exchanges a connection of HTTP/2 carries at most */
 };

@@ -279,6 +279,21 @@ Test(gate, silence_is_bounded)
     cr_assert(world_logged(world, "\"client_hello_timeout\""));
 }
 
+/* Each timeout is effective alone. */
+Test(gate, silence_does_not_outlast_the_handshake_timeout)
+{
+    world->options.timeouts.client_hello = WR_NEVER;
+    world->options.timeouts.handshake = 2 * WR_SEC;
+    world_start(world);
+    (void)world_come_silent(world);
+    world_pass(world, 1900 * WR_MSEC);
+    cr_assert_eq(gauge(&metrics->connections_silent), 1);
+    world_pass(world, 200 * WR_MSEC);
+    cr_assert_eq(gauge(&metrics->connections_silent), 0);
+    cr_assert_eq(world_refused(world, WR_REFUSAL_HANDSHAKE_TIMEOUT), 1);
+    cr_assert_eq(world_refused_in_all(world), 1);
+}
+
 Test(gate, half_a_hello_is_silence_too)
 {
     world_start(world);

@@ -1,6 +1,7 @@
 /* HTTP/1.1 towards clients: what happens over time. 100-continue, early answers, back-pressure, half close, deadlines. */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "support/h1_rig.h"
 
@@ -404,5 +405,33 @@ Test(h1_server_flow, close_gives_up_what_is_in_flight_and_may_come_twice)
     cr_assert_eq(rig->finished, 1);
     wr_transport_close(rig->transport);
     rig->transport = NULL;
+    rig_free(rig);
+}
+
+/* ---- fairness ---- */
+
+static void answer_at_once(struct rig *rig)
+{
+    rig_answer_head(rig, 204, 0, "", WR_HEAD_LAST);
+}
+
+Test(h1_server_flow, many_requests_in_one_read_leave_others_their_turn)
+{
+    enum { REQUESTS = 1000, A_TURN = 64 };
+    struct rig *rig = rig_new(false);
+    rig->on_exchange = answer_at_once;
+    rig_start(rig);
+    struct text all = {0};
+    for (unsigned i = 0; i < REQUESTS; i++)
+        text_add(&all, GET, sizeof(GET) - 1);
+    cr_assert_eq(send(rig->peer, all.p, all.n, 0), (ssize_t)all.n);
+    text_free(&all);
+    unsigned before = 0;
+    for (unsigned turn = 0; rig->finished < REQUESTS && turn < REQUESTS; turn++) {
+        wr_loop_turn(rig->loop, 0);
+        cr_assert_leq(rig->finished - before, A_TURN, "of one client's, in one turn");
+        before = rig->finished;
+    }
+    cr_assert_eq(rig->finished, REQUESTS, "none is forgotten");
     rig_free(rig);
 }

@@ -213,6 +213,24 @@ Test(row_14, large_content_ends_the_connection)
     stage_stop(stage);
 }
 
+/* A client that asked whether to send its content need not send it after a final answer: what it says next might be taken for
+ * it. */
+Test(row_14, content_that_may_not_come_ends_the_connection)
+{
+    struct stage *stage = stage_start(&local);
+    struct peer *peer = stage_connect(stage, false);
+    struct reply reply = stage_ask(
+        peer, "POST /local HTTP/1.1\r\n" HOST "Content-Length: 43\r\nExpect: 100-continue\r\n\r\n",
+        0);
+
+    cr_expect_eq(reply.status, 200);
+    cr_expect_str_eq(reply_field(&reply, "connection"), "close");
+    cr_expect(stage_is_over(peer));
+    reply_free(&reply);
+    peer_free(peer);
+    stage_stop(stage);
+}
+
 /* ---- row 15 ---- */
 
 static void expect_forwarded(struct stage *stage, const char *method, const char *framing,

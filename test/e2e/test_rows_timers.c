@@ -214,6 +214,24 @@ Test(row_52, content_that_drips_has_the_time_of_the_request)
     stage_stop(stage);
 }
 
+Test(row_52, content_that_drips_below_its_rate)
+{
+    struct stage *stage =
+        stage_start(&(struct stage_options){.listener = "limits: {request_rate: 10KiB}"});
+    struct peer *peer = stage_connect(stage, false);
+    long since = stage_now_ms();
+
+    cr_assert(peer_say(peer, "POST / HTTP/1.1\r\n" HOST "Content-Length: 100000\r\n\r\n"));
+    for (int i = 0; i < 10 && !drip(peer, 'x'); i++)
+        continue;
+    struct reply reply = peer_reply(peer, false);
+    cr_expect_eq(reply.status, 408);
+    cr_expect_geq(stage_now_ms() - since, 5000, "a client has five seconds of grace");
+    reply_free(&reply);
+    peer_free(peer);
+    stage_stop(stage);
+}
+
 /* ---- clients that do not read, or do nothing ---- */
 
 Test(row_52, client_that_does_not_read)

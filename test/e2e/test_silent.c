@@ -78,7 +78,7 @@ Test(silent, ten_thousand_and_a_client_that_speaks, .timeout = 170)
               "all were gone after %ld ms", took);
     edge_expect_balance(weir, COUNT + 11, 0);
     for (unsigned i = 0; i < COUNT; i++)
-        cr_expect_eq(flood_end(fds[i], NULL, 0, NULL, 1000), PEER_EOF);
+        cr_assert_eq(flood_end(fds[i], NULL, 0, NULL, 1000), PEER_EOF);
     edge_expect_log_lines(weir, "\"reason\":\"client_hello_timeout\"", COUNT);
     cr_expect(edge_serves(weir));
     flood_close(fds, COUNT);

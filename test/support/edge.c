@@ -10,7 +10,7 @@
 
 #include "support/peer.h"
 
-#define WAIT_MS 20000
+#define WAIT_MS 5000
 
 /* ---- time ---- */
 

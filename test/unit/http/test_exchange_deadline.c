@@ -33,6 +33,55 @@ Test(exchange_deadline, request_content_the_upstream_does_not_take_is_not_the_cl
     expect_expiry(INACTIVITY, WR_ERR_RESPONSE_TIMEOUT);
 }
 
+/* Whatever the inactivity timeout: content that trickles is 408 once it is five seconds behind its rate. */
+Test(exchange_deadline, request_content_that_trickles)
+{
+    static const char bytes[LIMIT];
+    host.request_rate = 10;
+    send_request(0);
+    wr_message_put(&exchange->request, "x", 1);
+    for (int i = 0; i < 20; i++) {
+        wr_loop_advance(loop, INACTIVITY / 2);
+        wr_message_put(&exchange->request, bytes, (size_t)(10 * INACTIVITY / 2 / WR_SEC) + 1);
+    }
+    cr_assert_eq(expired_count, 0, "as fast as it owes");
+    for (int i = 0; i < 100 && expired_count == 0; i++) {
+        wr_loop_advance(loop, INACTIVITY / 4);
+        wr_message_put(&exchange->request, "x", 1);
+    }
+    cr_assert_eq(handler_heard, WR_ERR_REQUEST_CONTENT_TIMEOUT, "%s", wr_err_text(handler_heard));
+}
+
+Test(exchange_deadline, a_client_that_is_held_up_owes_nothing)
+{
+    static const char bytes[LIMIT];
+    host.request_rate = 1000;
+    upstream_takes = false;
+    send_request(0);
+    wr_message_put(&exchange->request, bytes, LIMIT);
+    wr_loop_advance(loop, INACTIVITY - WR_MSEC);
+    cr_assert_eq(expired_count, 0);
+}
+
+static void take_some(size_t n)
+{
+    wr_message_taken(&exchange->request, wr_message_take(&exchange->request, &upstream_got, n));
+}
+
+/* A codec that has stopped to read goes on when half of the room is free: until then its client cannot send. */
+Test(exchange_deadline, a_little_room_does_not_make_a_client_owe_anything)
+{
+    static const char bytes[LIMIT];
+    host.request_rate = 1000;
+    upstream_takes = false;
+    send_request(0);
+    wr_message_put(&exchange->request, bytes, LIMIT);
+    take_some(LIMIT / 2 - 1);
+    expect_expiry(INACTIVITY, WR_ERR_RESPONSE_TIMEOUT);
+    take_some(1);
+    expect_expiry(5 * WR_SEC, WR_ERR_REQUEST_CONTENT_TIMEOUT);
+}
+
 Test(exchange_deadline, a_whole_request_no_upstream_takes)
 {
     wr_message_head(&exchange->request, &request_head, WR_HEAD_LAST);

@@ -87,6 +87,13 @@ static void wait_near(const struct end *end, short what)
     cr_assert_eq(poll(&p, 1, 5000), 1);
 }
 
+/* A hangup that libevent hides is asked for some milliseconds later. */
+static void turn_until_hangup(const struct end *end)
+{
+    for (int i = 0; i < 100 && (end->seen & WR_IO_HANGUP) == 0; i++)
+        wr_loop_turn(loop, 20 * WR_MSEC);
+}
+
 Test(loop_io, a_new_socket_is_writable_once)
 {
     struct end end;
@@ -131,7 +138,7 @@ Test(loop_io, bytes_and_fin_come_in_one_call)
     close_end(&end, far);
 }
 
-Test(loop_io, bytes_and_rst_come_in_one_turn)
+Test(loop_io, an_rst_behind_bytes_is_told)
 {
     struct end end;
     int far = connect_end(&end);
@@ -139,7 +146,7 @@ Test(loop_io, bytes_and_rst_come_in_one_turn)
     cr_assert_eq(write(far, "abc", 3), 3);
     wr_socket_reset(far);
     wait_near(&end, POLLRDHUP);
-    wr_loop_turn(loop, WR_SEC);
+    turn_until_hangup(&end);
     cr_assert_eq(end.got, 3, "what came before the RST is not lost");
     cr_assert(end.seen & WR_IO_HANGUP, "after a short read nobody would look again");
     close_end(&end, -1);
@@ -152,7 +159,7 @@ Test(loop_io, rst_alone)
     wr_loop_turn(loop, WR_SEC);
     wr_socket_reset(far);
     wait_near(&end, POLLRDHUP);
-    wr_loop_turn(loop, WR_SEC);
+    turn_until_hangup(&end);
     cr_assert(end.seen & WR_IO_READ);
     cr_assert(end.seen & WR_IO_HANGUP);
     close_end(&end, -1);
@@ -176,8 +183,10 @@ Test(loop_io, many_rst_in_one_turn_with_closing_in_between)
     }
     for (int i = 0; i < MANY; i++)
         wait_near(&ends[i], POLLRDHUP);
-    for (int i = 0; i < 10; i++)
-        wr_loop_turn(loop, 0);
+    for (int i = 0; i < MANY; i++) {
+        if (ends[i].io.event != NULL)
+            turn_until_hangup(&ends[i]);
+    }
     for (int i = 0; i < MANY; i++) {
         if (i % 3 != 1)
             cr_expect(ends[i].got == 3 && ends[i].seen & WR_IO_HANGUP, "%d", i);

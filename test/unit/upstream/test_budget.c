@@ -21,9 +21,15 @@ static unsigned retries(unsigned asked, uint32_t percent, uint64_t now)
 
 Test(budget, a_few_a_second_are_always_allowed)
 {
-    cr_assert_eq(retries(10, 0, 5 * WR_SEC), WR_RETRY_BUDGET_FREE);
-    cr_assert_eq(retries(10, 0, 6 * WR_SEC), WR_RETRY_BUDGET_FREE);
+    cr_assert_eq(retries(10, 1, 5 * WR_SEC), WR_RETRY_BUDGET_FREE);
+    cr_assert_eq(retries(10, 1, 6 * WR_SEC), WR_RETRY_BUDGET_FREE);
     cr_assert_eq(retries(10, 20, 6 * WR_SEC + 999999), 0);
+}
+
+Test(budget, none_at_all_for_a_share_of_nothing)
+{
+    requests(1000, 100 * WR_SEC);
+    cr_assert_eq(retries(10, 0, 100 * WR_SEC), 0);
 }
 
 Test(budget, a_share_of_the_requests)
