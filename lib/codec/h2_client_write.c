@@ -13,7 +13,8 @@ static void submit(struct wr_h2_stream *stream)
     struct wr_exchange *exchange = stream->exchange;
     const struct wr_head *head = exchange->request.head;
     bool last = exchange->request.head_last;
-    struct wr_h2_fields fields = wr_h2_request_fields(head, last, &exchange->arena);
+    struct wr_h2_fields fields;
+    wr_h2_request_fields(&fields, head, last, &exchange->arena);
     if (!last && head->content_length >= 0)
         stream->left = (uint64_t)head->content_length;
     stream->waiting = false;

@@ -57,16 +57,19 @@ WR_MUST_USE enum wr_err wr_h2_block_response(struct wr_h2_block *block,
  * is returned: too large. */
 WR_MUST_USE bool wr_h2_block_trailers(struct wr_h2_block *block, struct wr_fields **out);
 
-/* Fields as nghttp2 wants them; text is shared, so all lives as long as the arena. */
+/* Fields as nghttp2 wants them for a submission, which copies the array but not the text: that lives as long as the arena. */
+#define WR_H2_USUAL_FIELDS 40
 struct wr_h2_fields {
-    nghttp2_nv *v;
+    nghttp2_nv *v; /* `usual`, or in the arena */
     size_t count;
+    nghttp2_nv usual[WR_H2_USUAL_FIELDS];
 };
-struct wr_h2_fields wr_h2_request_fields(const struct wr_head *head, bool last,
-                                         struct wr_arena *arena);
+void wr_h2_request_fields(struct wr_h2_fields *fields, const struct wr_head *head, bool last,
+                          struct wr_arena *arena);
 /* LENGTH: of Content-Length, -1 none. DATE: for a response without one, "" none; copied. */
-struct wr_h2_fields wr_h2_response_fields(const struct wr_head *head, int64_t length,
-                                          struct wr_str date, struct wr_arena *arena);
-struct wr_h2_fields wr_h2_trailer_fields(const struct wr_fields *trailers, struct wr_arena *arena);
+void wr_h2_response_fields(struct wr_h2_fields *fields, const struct wr_head *head, int64_t length,
+                           struct wr_str date, struct wr_arena *arena);
+void wr_h2_trailer_fields(struct wr_h2_fields *fields, const struct wr_fields *trailers,
+                          struct wr_arena *arena);
 
 #endif

@@ -8,8 +8,8 @@ static void write_interim(struct wr_h2_stream *stream, const struct wr_head *hea
 {
     if (head->status == 101)
         return;
-    struct wr_h2_fields fields =
-        wr_h2_response_fields(head, -1, WR_STR_EMPTY, &stream->exchange->arena);
+    struct wr_h2_fields fields;
+    wr_h2_response_fields(&fields, head, -1, WR_STR_EMPTY, &stream->exchange->arena);
     (void)nghttp2_submit_headers(stream->session->ng, NGHTTP2_FLAG_NONE, stream->id, NULL, fields.v,
                                  fields.count, NULL);
     wr_h2_session_later(stream->session);
@@ -36,7 +36,8 @@ static void write_head(struct wr_h2_stream *stream, const struct wr_head *head, 
     if (last && !no_content && !head->length_given)
         length = -1; /* END_STREAM says it */
     struct wr_str date = wr_date_text(wr_loop_wall(exchange->host->loop));
-    struct wr_h2_fields fields = wr_h2_response_fields(head, length, date, &exchange->arena);
+    struct wr_h2_fields fields;
+    wr_h2_response_fields(&fields, head, length, date, &exchange->arena);
     /* Content where there is none (HEAD) is not waited for. */
     bool end = last || no_content;
     stream->outgoing = WR_H2_OUT_OPEN;

@@ -112,7 +112,8 @@ static ssize_t last_frame(struct wr_h2_stream *stream, size_t n, uint32_t *flags
         return misfit(stream);
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (trailers != NULL && !stream->tunnel) {
-        struct wr_h2_fields fields = wr_h2_trailer_fields(trailers, &stream->exchange->arena);
+        struct wr_h2_fields fields;
+        wr_h2_trailer_fields(&fields, trailers, &stream->exchange->arena);
         if (fields.count > 0) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
             (void)nghttp2_submit_trailer(stream->session->ng, stream->id, fields.v, fields.count);

@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "codec/h2_head.h"
 
-#define OWN_FIELDS 12  /* most pseudo-header fields and fields of our own */
+#define OWN_FIELDS 10  /* most pseudo-header fields and fields of our own */
 #define MOST_CRUMBS 32 /* of all Cookie fields together; what is left goes as one */
 #define MOST_DIGITS 20 /* of a 64-bit number */
 
@@ -20,12 +20,14 @@ static void put(struct wr_h2_fields *fields, struct wr_str name, struct wr_str v
     };
 }
 
-static struct wr_h2_fields begin(const struct wr_fields *fields, size_t more,
-                                 struct wr_arena *arena)
+/* Room for FIELDS and so many more. */
+static void begin(struct wr_h2_fields *out, const struct wr_fields *fields, size_t more,
+                  struct wr_arena *arena)
 {
-    struct wr_h2_fields out = {0};
-    out.v = wr_arena_alloc(arena, (fields->count + more) * sizeof(*out.v));
-    return out;
+    size_t most = fields->count + more;
+    out->count = 0;
+    out->v =
+        most <= WR_H2_USUAL_FIELDS ? out->usual : wr_arena_alloc(arena, most * sizeof(*out->v));
 }
 
 static struct wr_str decimal(uint64_t value, struct wr_arena *arena)
@@ -109,46 +111,44 @@ static bool anticipates_content(enum wr_method method)
     return method == WR_METHOD_POST || method == WR_METHOD_PUT || method == WR_METHOD_PATCH;
 }
 
-struct wr_h2_fields wr_h2_request_fields(const struct wr_head *head, bool last,
-                                         struct wr_arena *arena)
+void wr_h2_request_fields(struct wr_h2_fields *fields, const struct wr_head *head, bool last,
+                          struct wr_arena *arena)
 {
     unsigned crumbs = wr_fields_find(&head->fields, WR_FIELD_COOKIE) != NULL ? MOST_CRUMBS : 0;
-    struct wr_h2_fields fields = begin(&head->fields, OWN_FIELDS + crumbs, arena);
-    put_target(&fields, head);
-    put_fields(&fields, head, crumbs);
+    begin(fields, &head->fields, OWN_FIELDS + crumbs, arena);
+    put_target(fields, head);
+    put_fields(fields, head, crumbs);
     if (head->accepts_trailers)
-        put(&fields, WR_STR("te"), WR_STR("trailers"));
+        put(fields, WR_STR("te"), WR_STR("trailers"));
     if (head->tunnel != WR_TUNNEL_NONE)
-        return fields;
+        return;
     if (last && (head->length_given || anticipates_content(head->method)))
-        put_length(&fields, 0, arena);
+        put_length(fields, 0, arena);
     else if (!last && head->content_length >= 0)
-        put_length(&fields, head->content_length, arena);
+        put_length(fields, head->content_length, arena);
     if (head->expect_continue && !last)
-        put(&fields, WR_STR("expect"), WR_STR("100-continue"));
-    return fields;
+        put(fields, WR_STR("expect"), WR_STR("100-continue"));
 }
 
-struct wr_h2_fields wr_h2_response_fields(const struct wr_head *head, int64_t length,
-                                          struct wr_str date, struct wr_arena *arena)
+void wr_h2_response_fields(struct wr_h2_fields *fields, const struct wr_head *head, int64_t length,
+                           struct wr_str date, struct wr_arena *arena)
 {
-    struct wr_h2_fields fields = begin(&head->fields, OWN_FIELDS, arena);
-    put(&fields, WR_STR(":status"), decimal(head->status, arena));
+    begin(fields, &head->fields, OWN_FIELDS, arena);
+    put(fields, WR_STR(":status"), decimal(head->status, arena));
     if (date.n > 0 && wr_fields_find(&head->fields, WR_FIELD_DATE) == NULL)
-        put(&fields, WR_STR("date"), wr_arena_copy(arena, date));
-    put_fields(&fields, head, 0);
+        put(fields, WR_STR("date"), wr_arena_copy(arena, date));
+    put_fields(fields, head, 0);
     if (length >= 0)
-        put_length(&fields, length, arena);
-    return fields;
+        put_length(fields, length, arena);
 }
 
-struct wr_h2_fields wr_h2_trailer_fields(const struct wr_fields *trailers, struct wr_arena *arena)
+void wr_h2_trailer_fields(struct wr_h2_fields *fields, const struct wr_fields *trailers,
+                          struct wr_arena *arena)
 {
-    struct wr_h2_fields fields = begin(trailers, 0, arena);
+    begin(fields, trailers, 0, arena);
     uint32_t at = 0;
     for (const struct wr_field *field; (field = wr_fields_next(trailers, &at)) != NULL;) {
         if (!wr_field_is_forbidden_in_trailers(field->id))
-            put(&fields, field->name, field->value);
+            put(fields, field->name, field->value);
     }
-    return fields;
 }
