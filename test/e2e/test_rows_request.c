@@ -267,7 +267,7 @@ Test(row_12, methods)
         STAGE_CASE("lower case", 501, "get / HTTP/1.1\r\n" HOST "\r\n"),
         STAGE_CASE("begins with a known one", 501, "GETS / HTTP/1.1\r\n" HOST "\r\n"),
         STAGE_CASE("CONNECT", 405, "CONNECT localhost:80 HTTP/1.1\r\n" HOST "\r\n"),
-        STAGE_CASE("CONNECT with a path", 405, "CONNECT / HTTP/1.1\r\n" HOST "\r\n"),
+        STAGE_CASE("CONNECT with a path", 400, "CONNECT / HTTP/1.1\r\n" HOST "\r\n"),
         STAGE_CASE("TRACE", 405, "TRACE / HTTP/1.1\r\n" HOST "\r\n"),
     };
     REFUSED(cases);
