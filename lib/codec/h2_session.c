@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/compiler.h"
@@ -17,6 +18,17 @@ static struct wr_h2_session *of(void *user)
 }
 
 /* ---- memory, counted ---- */
+
+/* nghttp2 keeps a buffer a session for the frame it is sending, most of what an idle session would cost. A frame is written
+ * out whole before nghttp2 is left, so all sessions of a thread that face clients share one. Not those that face
+ * upstreams: theirs holds the preface from the start. If nghttp2 ever asks for another size, each has its own again. */
+#define FRAME_BUFFER (9 + 1 + 16384)
+static _Thread_local uint8_t frame_buffer[FRAME_BUFFER];
+
+static bool is_shared(const void *p)
+{
+    return p == frame_buffer;
+}
 
 static void *counted(struct wr_h2_session *session, void *p)
 {
@@ -36,14 +48,25 @@ static void *mem_calloc(size_t count, size_t size, void *user)
 
 static void mem_free(void *p, void *user)
 {
+    if (is_shared(p))
+        return;
     of(user)->held -= malloc_usable_size(p);
     free(p);
 }
 
 static void *mem_realloc(void *p, size_t size, void *user)
 {
-    of(user)->held -= malloc_usable_size(p);
-    return counted(user, wr_resize(p, size));
+    struct wr_h2_session *session = of(user);
+    bool being_made = session->ng == NULL;
+    if (p == NULL && size == FRAME_BUFFER && session->server && being_made)
+        return frame_buffer;
+    if (is_shared(p)) {
+        void *own = mem_malloc(size, user);
+        memcpy(own, p, size < FRAME_BUFFER ? size : FRAME_BUFFER);
+        return own;
+    }
+    session->held -= malloc_usable_size(p);
+    return counted(session, wr_resize(p, size));
 }
 
 /* ---- ending ---- */
@@ -184,6 +207,7 @@ void wr_h2_session_init(struct wr_h2_session *session, bool server, struct wr_tr
 {
     nghttp2_session_callbacks *callbacks = wr_h2_callbacks_new();
     nghttp2_option *option = new_option(options);
+    session->server = server;
     nghttp2_mem mem = {session, mem_malloc, mem_free, mem_calloc, mem_realloc};
     int failed = server
                      ? nghttp2_session_server_new3(&session->ng, callbacks, session, option, &mem)
@@ -191,7 +215,6 @@ void wr_h2_session_init(struct wr_h2_session *session, bool server, struct wr_tr
     WR_ASSERT(failed == 0);
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
-    session->server = server;
     session->transport = transport;
     session->loop = loop;
     session->options = options;

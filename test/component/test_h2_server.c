@@ -198,6 +198,32 @@ Test(h2_server, expectations)
     h2_rig_free(rig);
 }
 
+/* Several sessions share one buffer for the frame that is being sent. */
+Test(h2_server, large_heads_on_two_connections_by_turns)
+{
+    struct h2_rig *rigs[2] = {started(), started()};
+    static char value[40001];
+    struct text fields = {0};
+    for (unsigned i = 0; i < 2; i++) {
+        rigs[i]->on_exchange = h2_rig_wait;
+        h2_rig_get(rigs[i], 1, "");
+        memset(value, i == 0 ? '\\' : '<', sizeof(value) - 1); /* long as Huffman codes */
+        text_add(&fields, "big: ", 5);
+        text_add(&fields, value, sizeof(value) - 1);
+        text_add(&fields, "\n", 1);
+        h2_rig_answer_head(&rigs[i]->calls[0], 200, 0, fields.p, WR_HEAD_LAST);
+        text_free(&fields);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        h2_rig_settle(rigs[i]);
+        cr_expect(h2_rig_heard(rigs[i], "CONTINUATION/1["));
+        cr_expect(h2_rig_heard(rigs[i], "big="));
+        cr_expect_eq(strspn(strstr(rigs[i]->frames.p, "big=") + 4, i == 0 ? "\\" : "<"),
+                     sizeof(value) - 1);
+        h2_rig_free(rigs[i]);
+    }
+}
+
 /* ---- limits ---- */
 
 Test(h2_server, heads_over_a_limit_are_answered)
