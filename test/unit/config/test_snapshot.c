@@ -257,6 +257,24 @@ Test(snapshot, every_mistake_has_its_place_and_expectation)
          "    tls: {certificates: [{chain: /nonexistent.pem, key: /nonexistent.key}]}\n",
          "/nonexistent"},
         {LISTENER ROUTES "    forwarded: {trust: [10.0.0.0/33]}\n", "trust is \"10.0.0.0/33\""},
+        {LISTENER ROUTES "workers: 0\n", "workers is \"0\", expected auto or 1 to"},
+        {LISTENER ROUTES "admin: {bind: 0.0.0.0:9901}\n", "admin is open to other machines"},
+        {LISTENER ROUTES "clusters: [{name: a, endpoints: [nohost]}]\n", "has no port"},
+        {LISTENER ROUTES "clusters: [{name: a, endpoints: []}]\n", "endpoints is empty"},
+        {LISTENER ROUTES "x: ${UNSET_VARIABLE_OF_TEST}\n", "UNSET_VARIABLE_OF_TEST is not set"},
+        {LISTENER ROUTES "---\na: b\n", "a second document"},
+        {"a: &a [*a]\n", "stands inside itself"},
+    };
+    for (size_t i = 0; i < WR_COUNT_OF(cases); i++)
+        refused(cases[i].text, cases[i].said);
+}
+
+Test(snapshot, mistakes_about_http2_and_tunnels)
+{
+    static const struct {
+        const char *text;
+        const char *said;
+    } cases[] = {
         {LISTENER ROUTES "    tls: {certificates: [{chain: a, key: b}], alpn: [spdy/3]}\n",
          "alpn has \"spdy/3\", expected protocols that weir speaks: h2, http/1.1"},
         {LISTENER ROUTES "    tls: {certificates: [{chain: a, key: b}], alpn: [h2]}\n"
@@ -274,13 +292,6 @@ Test(snapshot, every_mistake_has_its_place_and_expectation)
         {LISTENER "    routes: [{respond: {}, upgrade: [H2C]}]\n", "expected no version of HTTP"},
         {LISTENER ROUTES "clusters: [{name: a, endpoints: ['127.0.0.1:1'], protocol: http3}]\n",
          "protocol is \"http3\", expected auto | http1 | http2"},
-        {LISTENER ROUTES "workers: 0\n", "workers is \"0\", expected auto or 1 to"},
-        {LISTENER ROUTES "admin: {bind: 0.0.0.0:9901}\n", "admin is open to other machines"},
-        {LISTENER ROUTES "clusters: [{name: a, endpoints: [nohost]}]\n", "has no port"},
-        {LISTENER ROUTES "clusters: [{name: a, endpoints: []}]\n", "endpoints is empty"},
-        {LISTENER ROUTES "x: ${UNSET_VARIABLE_OF_TEST}\n", "UNSET_VARIABLE_OF_TEST is not set"},
-        {LISTENER ROUTES "---\na: b\n", "a second document"},
-        {"a: &a [*a]\n", "stands inside itself"},
     };
     for (size_t i = 0; i < WR_COUNT_OF(cases); i++)
         refused(cases[i].text, cases[i].said);
