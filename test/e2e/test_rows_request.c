@@ -228,7 +228,6 @@ Test(row_11, versions)
         STAGE_CASE("0.9 by name", 400, "GET / HTTP/0.9\r\n" HOST "\r\n"),
         STAGE_CASE("2.0", 505, "GET / HTTP/2.0\r\n" HOST "\r\n"),
         STAGE_CASE("3.0", 505, "GET / HTTP/3.0\r\n" HOST "\r\n"),
-        STAGE_CASE("preface of HTTP/2", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
         STAGE_CASE("no minor", 400, "GET / HTTP/1\r\n" HOST "\r\n"),
         STAGE_CASE("two digits", 400, "GET / HTTP/1.10\r\n" HOST "\r\n"),
         STAGE_CASE("leading 0", 400, "GET / HTTP/01.1\r\n" HOST "\r\n"),
@@ -253,6 +252,18 @@ Test(row_11, higher_minor_is_1_1)
     cr_assert(script_wait_requests(stage->script, 2));
     cr_expect(strstr(script_request(stage->script, 0)->head, "GET /x HTTP/1.1\r\n"));
     cr_expect(strstr(script_request(stage->script, 1)->head, "GET /x HTTP/1.1\r\n"));
+    stage_stop(stage);
+}
+
+/* Where HTTP/2 is off, and over TLS to who has not agreed on it. */
+Test(row_11, the_preface_of_http2)
+{
+    static const struct stage_case cases[] = {
+        STAGE_CASE("preface of HTTP/2", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    };
+    struct stage *stage = stage_start(&(struct stage_options){.listener = "http2: off"});
+
+    stage_expect_refused(stage, cases, 1);
     stage_stop(stage);
 }
 
