@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "codec/h1_parse.h"
 #include "codec/h1_reader.h"
+#include "codec/target.h"
 #include "codec/h1_websocket.h"
 
 /* The first line of PART, which has one, without its CR LF; *REST is what follows. */
@@ -39,14 +40,6 @@ static void set_request_line(struct wr_head *head, const struct wr_h1_request_li
     head->version_minor = line->version_minor > 0 ? 1 : 0;
 }
 
-static struct wr_str lower_copy(struct wr_arena *arena, struct wr_str s)
-{
-    char *copy = wr_arena_alloc(arena, s.n + 1);
-    for (size_t i = 0; i < s.n; i++)
-        copy[i] = wr_lower(s.p[i]);
-    return wr_str(copy, s.n);
-}
-
 /* The Host of a CONNECT often has no port. */
 static bool names_same_host(const struct wr_head *head, struct wr_str authority, struct wr_str host)
 {
@@ -74,7 +67,7 @@ static enum wr_err settle_target(struct wr_arena *arena, const struct wr_h1_fact
         authority = target.authority;
     }
     if (authority.n > 0)
-        head->authority = lower_copy(arena, authority);
+        head->authority = wr_target_lower(arena, authority);
     if (head->method == WR_METHOD_CONNECT)
         head->path = WR_STR_EMPTY;
     else if (target.path.n == 0)
@@ -113,7 +106,7 @@ static void settle_tunnel(const struct wr_h1_reader *reader, const struct wr_h1_
     } else if (head->upgrade && head->method == WR_METHOD_GET && head->version_minor > 0 &&
                facts->protocols == 1 && wr_is_token(facts->protocol)) {
         head->tunnel = WR_TUNNEL_UPGRADE;
-        head->protocol = lower_copy(reader->arena, facts->protocol);
+        head->protocol = wr_target_lower(reader->arena, facts->protocol);
         if (wr_h1_is_websocket(head) && !wr_h1_websocket_key(&head->fields, &key))
             head->tunnel = WR_TUNNEL_NONE;
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "codec/target.h"
 
 #define VERSION_LENGTH 8 /* "HTTP/1.1" */
 
@@ -20,19 +21,6 @@ static bool parse_version(struct wr_str text, unsigned *major, uint8_t *minor)
     *major = (unsigned)(text.p[5] - '0');
     *minor = (uint8_t)(text.p[7] - '0');
     return true;
-}
-
-/* Behaviour row 57. */
-static bool is_clean_target(struct wr_str target)
-{
-    for (size_t i = 0; i < target.n; i++) {
-        unsigned char c = (unsigned char)target.p[i];
-        if (c < 0x21 || c > 0x7e || c == '#')
-            return false;
-        if (c == '%' && target.n - i >= 3 && target.p[i + 1] == '0' && target.p[i + 2] == '0')
-            return false;
-    }
-    return target.n > 0;
 }
 
 enum wr_err wr_h1_parse_request_line(struct wr_str line, size_t target_limit,
@@ -54,7 +42,7 @@ enum wr_err wr_h1_parse_request_line(struct wr_str line, size_t target_limit,
     struct wr_str target = wr_str(rest.p, (size_t)(space - rest.p));
     if (target.n > target_limit)
         return WR_ERR_URI_TOO_LONG;
-    if (!is_clean_target(target))
+    if (!wr_target_is_clean(target))
         return WR_ERR_BAD_REQUEST;
     out->target = target;
 

@@ -93,9 +93,8 @@ static int on_header(nghttp2_session *ng, const nghttp2_frame *frame, nghttp2_rc
     struct wr_h2_session *session = of(user);
     (void)ng;
     (void)frame;
-    (void)flags;
     if (session->fields != NULL)
-        wr_h2_block_add(&session->fields->block, &session->limits, name, value);
+        wr_h2_block_add(&session->fields->block, &session->limits, name, value, flags);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "codec/target.h"
 
 #define FIELD_OVERHEAD 32 /* RFC 9113 section 6.5.2 */
 #define USUAL_FIELDS 16
@@ -105,8 +106,8 @@ static bool note(struct wr_h2_block *block, enum wr_field_id id, struct wr_str v
 }
 
 /* Known names need no copy. */
-static void keep(struct wr_h2_block *block, enum wr_field_id id, struct wr_str name,
-                 struct wr_str value)
+static void copy_in(struct wr_h2_block *block, enum wr_field_id id, struct wr_str name,
+                    struct wr_str value)
 {
     if (id != WR_FIELD_OTHER) {
         wr_fields_add_known(&block->fields, block->arena, id, wr_arena_copy(block->arena, value));
@@ -120,8 +121,15 @@ static void keep(struct wr_h2_block *block, enum wr_field_id id, struct wr_str n
                   wr_str(copy + name.n, value.n));
 }
 
+static void keep(struct wr_h2_block *block, enum wr_field_id id, struct wr_str name,
+                 struct wr_str value, uint8_t flags)
+{
+    copy_in(block, id, name, value);
+    block->fields.v[block->fields.count - 1].sensitive = (flags & NGHTTP2_NV_FLAG_NO_INDEX) != 0;
+}
+
 void wr_h2_block_add(struct wr_h2_block *block, const struct wr_h2_limits *limits,
-                     nghttp2_rcbuf *name_buf, nghttp2_rcbuf *value_buf)
+                     nghttp2_rcbuf *name_buf, nghttp2_rcbuf *value_buf, uint8_t flags)
 {
     struct wr_str name = text_of(name_buf);
     struct wr_str value = text_of(value_buf);
@@ -146,7 +154,7 @@ void wr_h2_block_add(struct wr_h2_block *block, const struct wr_h2_limits *limit
     /* Behaviour row 59. */
     if (!limits->underscores && memchr(name.p, '_', name.n) != NULL)
         return;
-    keep(block, id, name, value);
+    keep(block, id, name, value, flags);
 }
 
 /* ---- requests ---- */
@@ -174,21 +182,15 @@ static void join_crumbs(struct wr_h2_block *block)
         if (field->value.n > 0)
             memcpy(at, field->value.p, field->value.n);
         at += field->value.n;
-        if (first == NULL)
+        if (first == NULL) {
             first = field;
-        else
-            wr_field_drop(field);
+            continue;
+        }
+        first->sensitive |= field->sensitive;
+        wr_field_drop(field);
     }
     if (first != NULL)
         first->value = wr_str(start, (size_t)(at - start));
-}
-
-static struct wr_str lower_copy(struct wr_arena *arena, struct wr_str s)
-{
-    char *copy = wr_arena_alloc(arena, s.n + 1);
-    for (size_t i = 0; i < s.n; i++)
-        copy[i] = wr_lower(s.p[i]);
-    return wr_str(copy, s.n);
 }
 
 /* Behaviour row 32: one authority, whichever way it is told. */
@@ -199,23 +201,11 @@ static enum wr_err settle_authority(struct wr_h2_block *block, struct wr_head *h
         return WR_ERR_BAD_REQUEST;
     if (block->host.p != NULL && !wr_str_eq_nocase(authority, block->host))
         return WR_ERR_BAD_REQUEST;
-    head->authority = lower_copy(block->arena, authority);
+    head->authority = wr_target_lower(block->arena, authority);
     return WR_OK;
 }
 
 /* Behaviour rows 31 and 57. */
-static bool is_clean_path(struct wr_str path)
-{
-    for (size_t i = 0; i < path.n; i++) {
-        unsigned char c = (unsigned char)path.p[i];
-        if (c < 0x21 || c > 0x7e || c == '#')
-            return false;
-        if (c == '%' && path.n - i >= 3 && path.p[i + 1] == '0' && path.p[i + 2] == '0')
-            return false;
-    }
-    return path.n > 0;
-}
-
 static enum wr_err settle_target(const struct wr_h2_block *block, const struct wr_head *head)
 {
     bool known = wr_str_eq_nocase(block->scheme, WR_STR("http")) ||
@@ -225,7 +215,7 @@ static enum wr_err settle_target(const struct wr_h2_block *block, const struct w
         return WR_ERR_BAD_REQUEST;
     if (!asterisk && block->path.p[0] != '/')
         return WR_ERR_BAD_REQUEST;
-    return is_clean_path(block->path) ? WR_OK : WR_ERR_BAD_REQUEST;
+    return wr_target_is_clean(block->path) ? WR_OK : WR_ERR_BAD_REQUEST;
 }
 
 /* RFC 8441: to the rest of the house it is a GET that asks to change protocols. */
@@ -234,7 +224,7 @@ static enum wr_err settle_upgrade(struct wr_h2_block *block, struct wr_head *hea
     if (head->method != WR_METHOD_CONNECT || !wr_is_token(block->protocol))
         return WR_ERR_BAD_REQUEST;
     head->tunnel = WR_TUNNEL_UPGRADE;
-    head->protocol = lower_copy(block->arena, block->protocol);
+    head->protocol = wr_target_lower(block->arena, block->protocol);
     head->method = WR_METHOD_GET;
     head->method_text = WR_STR("GET");
     return settle_target(block, head);

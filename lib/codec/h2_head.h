@@ -43,7 +43,7 @@ struct wr_h2_block {
 
 void wr_h2_block_begin(struct wr_h2_block *block, struct wr_arena *arena);
 void wr_h2_block_add(struct wr_h2_block *block, const struct wr_h2_limits *limits,
-                     nghttp2_rcbuf *name, nghttp2_rcbuf *value);
+                     nghttp2_rcbuf *name, nghttp2_rcbuf *value, uint8_t flags);
 
 /* The head of a request; LAST: nothing follows. HEAD holds what there is even if this fails, for the log.
  * BAD_REQUEST, FIELDS_TOO_LARGE, URI_TOO_LONG, METHOD_NOT_ALLOWED, EXPECTATION_FAILED. */

@@ -79,14 +79,24 @@ static void put_crumbs(struct wr_h2_fields *fields, struct wr_str value, unsigne
     put(fields, WR_STR("cookie"), value);
 }
 
+/* RFC 7541 section 6.2.3: who passes it on keeps it out of tables as well. */
+static void mark_sensitive(struct wr_h2_fields *fields, size_t from)
+{
+    for (size_t i = from; i < fields->count; i++)
+        fields->v[i].flags |= NGHTTP2_NV_FLAG_NO_INDEX;
+}
+
 static void put_fields(struct wr_h2_fields *out, const struct wr_head *head, unsigned crumbs)
 {
     uint32_t at = 0;
     for (const struct wr_field *field; (field = wr_fields_next(&head->fields, &at)) != NULL;) {
+        size_t first = out->count;
         if (field->id == WR_FIELD_COOKIE)
             put_crumbs(out, field->value, &crumbs);
         else if (is_written(field))
             put(out, field->name, field->value);
+        if (field->sensitive)
+            mark_sensitive(out, first);
     }
 }
 

@@ -109,14 +109,15 @@ void wr_fields_add(struct wr_fields *fields, struct wr_arena *arena, struct wr_s
                    struct wr_str value)
 {
     WR_ASSERT(name.n > 0); /* an empty name means dropped */
-    add(fields, arena, (struct wr_field){name, value, wr_field_lookup(name)});
+    add(fields, arena,
+        (struct wr_field){.name = name, .value = value, .id = wr_field_lookup(name)});
 }
 
 void wr_fields_add_known(struct wr_fields *fields, struct wr_arena *arena, enum wr_field_id id,
                          struct wr_str value)
 {
     WR_ASSERT(id != WR_FIELD_OTHER);
-    add(fields, arena, (struct wr_field){wr_field_name(id), value, id});
+    add(fields, arena, (struct wr_field){.name = wr_field_name(id), .value = value, .id = id});
 }
 
 struct wr_field *wr_fields_find(const struct wr_fields *fields, enum wr_field_id id)

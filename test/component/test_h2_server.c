@@ -144,6 +144,22 @@ Test(h2_server, cookie_crumbs_become_one)
     h2_rig_free(rig);
 }
 
+Test(h2_server, sensitive_fields_stay_so)
+{
+    struct h2_rig *rig = started();
+    rig->on_exchange = h2_rig_wait;
+    struct text block = {0};
+    h2_put_block(&block, GET "plain: 1\n");
+    text_add(&block, "\x10\6secret\1x", 10); /* never indexed */
+    h2_put_frame(&rig->out, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, 1, block.p, block.n);
+    text_free(&block);
+    h2_rig_send(rig);
+    const struct wr_fields *fields = &rig->calls[0].exchange->request.head->fields;
+    cr_expect_not(wr_fields_find_name(fields, WR_STR("plain"))->sensitive);
+    cr_expect(wr_fields_find_name(fields, WR_STR("secret"))->sensitive);
+    h2_rig_free(rig);
+}
+
 Test(h2_server, host_alone_is_the_authority_and_agreement_is_no_matter_of_case)
 {
     struct h2_rig *rig = started();

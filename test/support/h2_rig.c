@@ -498,6 +498,8 @@ struct h2_call *h2_rig_open(struct h2_rig *rig, const char *method, int64_t leng
     struct wr_head *head = new_request(exchange, method);
     head->content_length = length;
     add_fields(&exchange->arena, &head->fields, fields);
+    if (rig->sensitive != NULL)
+        wr_fields_find_name(&head->fields, wr_str_from(rig->sensitive))->sensitive = true;
     return open_call(rig, exchange, head, length == 0 ? WR_HEAD_LAST : 0);
 }
 

@@ -37,7 +37,8 @@ struct h2_rig {
     struct wr_server_codec *server;
     struct wr_client_codec *client;
     bool is_client;
-    bool holds; /* requests are not taken: see collector_take() */
+    const char *sensitive; /* client: name of a field that is, or NULL */
+    bool holds;            /* requests are not taken: see collector_take() */
 
     struct text out;    /* what h2_rig_send() sends */
     struct text frames; /* what came to the wire peer (h2_wire.h) */

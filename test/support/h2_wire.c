@@ -159,7 +159,7 @@ static void read_block(struct h2_reader *reader, struct text *log)
         n -= (size_t)k;
         if ((flags & NGHTTP2_HD_INFLATE_EMIT) != 0) {
             text_add(log, nv.name, nv.namelen);
-            text_add(log, "=", 1);
+            text_say(log, (nv.flags & NGHTTP2_NV_FLAG_NO_INDEX) != 0 ? "!=" : "=");
             text_add(log, nv.value, nv.valuelen);
             text_add(log, ";", 1);
         }

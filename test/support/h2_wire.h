@@ -45,7 +45,7 @@ void h2_put_ping(struct text *out, unsigned flags, const char opaque[8]);
 void h2_put_settings(struct text *out, const uint32_t *pairs);
 
 /* ---- reading ----
- * Each frame becomes words of LOG: "SETTINGS[3=100,4=65536] ", "HEADERS/1[:status=200;date=x;] ", "DATA/1[hello] " ("DATA/1[#n]" for
+ * Each frame becomes words of LOG: "SETTINGS[3=100,4=65536] ", "HEADERS/1[:status=200;date=x;] " ("!=": never indexed), "DATA/1[hello] " ("DATA/1[#n]" for
  * more than 64 bytes), "RST/1[8] ", "GOAWAY[1,0] ", "PING[abcdefgh] ", "WINDOW/0[10] ", each with "+ES", "+ACK" after its name. */
 struct h2_reader;
 struct h2_reader *h2_reader_new(bool of_client);
