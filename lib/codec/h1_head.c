@@ -4,8 +4,8 @@
 #include "base/assert.h"
 #include "codec/h1_parse.h"
 #include "codec/h1_reader.h"
-#include "codec/target.h"
 #include "codec/h1_websocket.h"
+#include "codec/target.h"
 
 /* The first line of PART, which has one, without its CR LF; *REST is what follows. */
 static struct wr_str first_line(struct wr_str part)

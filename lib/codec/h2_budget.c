@@ -4,10 +4,10 @@
 
 static void refill(struct wr_h2_bucket *bucket, const struct wr_h2_budget *budget, uint64_t now)
 {
-    uint64_t passed = now > bucket->at ? now - bucket->at : 0;
-    bucket->at = now;
-    if (budget->per_second == 0)
+    if (now <= bucket->at || budget->per_second == 0)
         return;
+    uint64_t passed = now - bucket->at;
+    bucket->at = now;
     bool full = passed > bucket->spent / budget->per_second;
     bucket->spent = full ? 0 : bucket->spent - passed * budget->per_second;
 }

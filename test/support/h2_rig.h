@@ -76,7 +76,10 @@ void h2_rig_get(struct h2_rig *rig, uint32_t id, const char *more);
 bool h2_rig_heard(const struct h2_rig *rig, const char *frame);
 bool h2_rig_told(const struct h2_rig *rig, const char *event);
 
-/* ---- the server's exchanges ---- */
+/* The next of `calls`, for EXCHANGE; its handler is the rig. For the rig itself. */
+struct h2_call *h2_rig_new_call(struct h2_rig *rig, struct wr_exchange *exchange);
+
+/* ---- the server's exchanges (h2_call.c) ---- */
 void h2_rig_collect(struct h2_call *call);
 /* A response head with fields "name: value\n..."; LENGTH as in struct wr_head. */
 void h2_rig_answer_head(struct h2_call *call, unsigned status, int64_t length, const char *fields,
