@@ -208,14 +208,13 @@ static enum wr_err settle_authority(struct wr_h2_block *block, struct wr_head *h
 /* Behaviour rows 31 and 57. */
 static enum wr_err settle_target(const struct wr_h2_block *block, const struct wr_head *head)
 {
-    bool known = wr_str_eq_nocase(block->scheme, WR_STR("http")) ||
-                 wr_str_eq_nocase(block->scheme, WR_STR("https"));
+    if (block->scheme.p == NULL || block->path.p == NULL || !wr_target_is_clean(block->path))
+        return WR_ERR_BAD_REQUEST;
+    if (!wr_str_eq_nocase(block->scheme, WR_STR("http")) &&
+        !wr_str_eq_nocase(block->scheme, WR_STR("https")))
+        return WR_ERR_BAD_REQUEST;
     bool asterisk = head->method == WR_METHOD_OPTIONS && wr_str_eq(block->path, WR_STR("*"));
-    if (block->scheme.p == NULL || !known || block->path.p == NULL)
-        return WR_ERR_BAD_REQUEST;
-    if (!asterisk && block->path.p[0] != '/')
-        return WR_ERR_BAD_REQUEST;
-    return wr_target_is_clean(block->path) ? WR_OK : WR_ERR_BAD_REQUEST;
+    return asterisk || block->path.p[0] == '/' ? WR_OK : WR_ERR_BAD_REQUEST;
 }
 
 /* RFC 8441: to the rest of the house it is a GET that asks to change protocols. */
