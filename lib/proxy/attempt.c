@@ -24,7 +24,7 @@ static bool may_resend(const struct wr_attempt *attempt, enum wr_err why)
         rule == WR_RETRY_IDEMPOTENT && wr_method_is_idempotent(exchange->request.head->method);
     return wr_cluster_options(attempt->cluster)->retry_reused &&
            (exchange->request_unsent || idempotent) && wr_message_can_rewind(&exchange->request) &&
-           wr_cluster_allow_retry(attempt->cluster);
+           wr_cluster_allow_retry(attempt->cluster, attempt->reused && exchange->request_unsent);
 }
 
 /* Nothing was sent when a connection could not be made; another endpoint may do better. */
@@ -33,7 +33,8 @@ static bool may_reconnect(const struct wr_attempt *attempt, enum wr_err why)
     const struct wr_cluster_options *options = wr_cluster_options(attempt->cluster);
     return options->retry_connect && wr_err_info(why)->retry != WR_RETRY_NEVER &&
            attempt->connects_failed < options->endpoint_count &&
-           attempt->connects_failed < MAX_CONNECTS && wr_cluster_allow_retry(attempt->cluster);
+           attempt->connects_failed < MAX_CONNECTS &&
+           wr_cluster_allow_retry(attempt->cluster, false);
 }
 
 static void note_failure(const struct wr_attempt *attempt, enum wr_err why)

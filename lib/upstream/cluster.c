@@ -290,11 +290,12 @@ void wr_upstream_request_cancel(struct wr_upstream_request *request)
     request->cluster = NULL;
 }
 
-bool wr_cluster_allow_retry(struct wr_cluster *cluster)
+bool wr_cluster_allow_retry(struct wr_cluster *cluster, bool unprocessed)
 {
-    if (cluster->freed ||
-        !wr_retry_budget_take(&cluster->budget, cluster->options->retry_budget_percent,
-                              wr_loop_now(cluster->loop)))
+    uint32_t percent = cluster->options->retry_budget_percent;
+    bool allowed = (unprocessed && percent > 0) ||
+                   wr_retry_budget_take(&cluster->budget, percent, wr_loop_now(cluster->loop));
+    if (cluster->freed || !allowed)
         return false;
     wr_metric_inc(&cluster->metrics->upstream_retries);
     return true;

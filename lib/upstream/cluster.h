@@ -96,7 +96,8 @@ void wr_cluster_request(struct wr_cluster *cluster, struct wr_upstream_request *
 /* No longer wanted; no event follows. Can be called twice, and when never asked. */
 void wr_upstream_request_cancel(struct wr_upstream_request *request);
 
-/* True, and counted, when one more retry is within the budget. */
-bool wr_cluster_allow_retry(struct wr_cluster *cluster);
+/* True, and counted, when one more retry is within the budget. UNPROCESSED: the upstream has not looked at the request, on a connection
+ * that is alive or was used before: there is no outage that this could multiply, so the budget has no say unless it is 0. */
+bool wr_cluster_allow_retry(struct wr_cluster *cluster, bool unprocessed);
 
 #endif
