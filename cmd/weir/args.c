@@ -9,7 +9,7 @@
 #include "config/values.h"
 
 /* A command this far off is still guessed. */
-#define GUESS_DISTANCE 3
+#define GUESS_DISTANCE 2
 
 const char wr_args_usage[] = "usage: weir run -c FILE      serve what FILE configures\n"
                              "       weir check -c FILE    say what is wrong with FILE\n"
@@ -37,6 +37,7 @@ const char wr_args_help[] =
     "  SIGTERM, SIGINT   drain: accept no more, let requests finish, end; at most\n"
     "                    defaults.timeouts.drain (30s). A second one ends at once.\n"
     "  SIGUSR1           open the access log again, after it was renamed\n"
+    "  SIGHUP, SIGUSR2   ignored: this version takes a new configuration by restart\n"
     "\n"
     "Exit status:\n"
     "  0   ended, and every request was finished\n"
@@ -124,6 +125,11 @@ static bool parse_options(int argc, char *const argv[], const struct command *co
         }
         const char *word = argv[i];
         const char *config = command->takes_config ? config_value(argc, argv, &i) : NULL;
+        bool bare = strcmp(word, "-c") == 0 || strcmp(word, "--config") == 0;
+        if (config == NULL && command->takes_config && bare) {
+            (void)snprintf(error, WR_ARGS_ERROR, "\"%s\" wants the name of a file", word);
+            return false;
+        }
         if (config == NULL || config[0] == '\0') {
             (void)snprintf(error, WR_ARGS_ERROR, "weir %s takes %s; \"%.64s\" is not that",
                            command->name, command->takes_config ? "-c FILE" : "nothing", word);

@@ -145,6 +145,12 @@ static void phase_expired(struct wr_connection *connection)
     case WR_CONNECTION_REFUSED:
         wr_connection_destroy(connection);
         return;
+    case WR_CONNECTION_FLUSHING:
+        if (wr_transport_bytes_sent(connection->transport) != connection->sent_seen)
+            wr_linger_begin(connection); /* slow, but it reads */
+        else
+            wr_connection_end(connection, phase->why);
+        return;
     default:
         wr_connection_end(connection, phase->why);
     }

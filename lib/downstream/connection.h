@@ -38,6 +38,7 @@ struct wr_connection {
     uint64_t phase_ends;         /* of the state */
     uint64_t retires;            /* max_connection_age; WR_NEVER once it has passed */
     uint64_t accepted;
+    uint64_t sent_seen; /* FLUSHING: bytes on the wire when its deadline was set */
     struct wr_ticket ticket;
     struct wr_client_info client;
     enum wr_connection_state state;

@@ -28,7 +28,10 @@ static void on_accepted(void *owner, int fd, const struct wr_address *peer)
 {
     struct wr_downstream *downstream = owner;
     wr_metric_inc(&downstream->env.metrics->connections_accepted);
-    if (downstream->count >= downstream->options->max_connections) {
+    if (downstream->env.descriptor_ceiling > 0 && fd >= downstream->env.descriptor_ceiling) {
+        wr_gate_turn_away(downstream, fd, peer,
+                          (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS});
+    } else if (downstream->count >= downstream->options->max_connections) {
         struct wr_gate_refusal refusal = {.reason = WR_REFUSAL_TOO_MANY_CONNECTIONS,
                                           .how = downstream->options->refuse_with};
         wr_gate_turn_away(downstream, fd, peer, refusal);

@@ -60,6 +60,9 @@ struct wr_downstream_env {
     struct wr_worker_metrics *worker_metrics;
     struct wr_listener_metrics *metrics;
     struct wr_cluster *const *clusters;
+    /* Clients get no descriptor with this number or a higher one (NO_DESCRIPTORS): what is above is for upstream connections,
+     * the log and the admin server. 0: any. */
+    int descriptor_ceiling;
 };
 
 struct wr_downstream;

@@ -160,6 +160,8 @@ static uint64_t too_slow_at(const struct wr_exchange *exchange)
         wr_exchange_phase(exchange) != WR_PHASE_REQUEST)
         return WR_NEVER;
     uint64_t came = exchange->request.put_bytes - exchange->rate_bytes;
+    if (came / rate > WR_NEVER / WR_SEC / 2)
+        return WR_NEVER;
     uint64_t worth = came / rate * WR_SEC + came % rate * WR_SEC / rate;
     return wr_time_add(exchange->rate_since, RATE_GRACE + worth);
 }

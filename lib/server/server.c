@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@
 #include "server/sockets.h"
 #include "server/worker.h"
 
+#define RESERVED_LEAST 16 /* descriptors that clients do not get */
+#define RESERVED_MOST 4096
 #define ACCESS_LOG_QUEUE (8u << 20)       /* bytes that wait for a slow reader */
 #define ACCESS_LOG_LAST_WAIT (2 * WR_SEC) /* at the end, for what is not yet written */
 
@@ -47,14 +50,24 @@ struct server {
 
 /* ---- what is told ---- */
 
-/* A site of its own each time: each listener's line must appear, and repeats of a site are left out. */
 static void log_listening(const char *name, const struct wr_address *address)
 {
-    struct wr_log_site site = {0};
     char text[WR_ADDRESS_TEXT];
     struct wr_str shown = wr_address_text(address, false, text);
-    wr_log_write(&site, WR_LOG_INFO, "server", "listening name=%s address=%.*s", name,
-                 WR_STR_ARG(shown));
+    wr_log(WR_LOG_INFO, "server", "listening name=%s address=%.*s", name, WR_STR_ARG(shown));
+}
+
+/* A limit above what the process may open protects nothing: descriptors run out first. */
+static void check_descriptors(const struct wr_snapshot *snapshot, uintmax_t files)
+{
+    uintmax_t allowed = 0;
+    for (size_t i = 0; i < snapshot->listener_count; i++)
+        allowed += (uintmax_t)snapshot->listeners[i].downstream.max_connections * snapshot->workers;
+    if (allowed > files)
+        wr_log(WR_LOG_WARN, "server",
+               "limits.connections allow %ju connections and the process may open %ju files: raise "
+               "the limit of open files (ulimit -n, LimitNOFILE) or lower limits.connections",
+               allowed, files);
 }
 
 static void log_started(const struct server *server)
@@ -68,6 +81,7 @@ static void log_started(const struct server *server)
     (void)getrlimit(RLIMIT_NOFILE, &files);
     wr_log(WR_LOG_INFO, "server", "started workers=%u open_files=%ju pid=%d", snapshot->workers,
            (uintmax_t)files.rlim_cur, (int)getpid());
+    check_descriptors(snapshot, (uintmax_t)files.rlim_cur);
 }
 
 /* ---- drain ---- */
@@ -139,6 +153,12 @@ static void handle_signal(struct server *server, int number)
         else
             begin_drain(server, number == SIGTERM ? "SIGTERM" : "SIGINT");
         break;
+    case SIGHUP:
+    case SIGUSR2:
+        wr_log(WR_LOG_INFO, "server",
+               "%s ignored: a new configuration needs a restart, SIGTERM drains",
+               number == SIGHUP ? "SIGHUP" : "SIGUSR2");
+        break;
     default:
         break;
     }
@@ -157,7 +177,7 @@ static void on_signals(struct wr_io *io, unsigned what)
  * ignored when we were started (SIGINT, for a shell's background job) would never come: the default is put back. */
 static enum wr_err open_signals(struct server *server)
 {
-    static const int ours[] = {SIGTERM, SIGINT, SIGUSR1};
+    static const int ours[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP};
     const struct sigaction ignored = {.sa_handler = SIG_IGN};
     const struct sigaction standard = {.sa_handler = SIG_DFL};
     sigset_t set;
@@ -213,6 +233,19 @@ static enum wr_err open_access_log(struct server *server)
     return err;
 }
 
+/* A tenth of the descriptors is kept from clients: a proxy that has no more for its upstreams serves nobody. */
+static int descriptor_ceiling(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX)
+        return INT_MAX;
+    int files = (int)limit.rlim_cur;
+    int reserve = files / 10;
+    if (reserve > RESERVED_MOST)
+        reserve = RESERVED_MOST;
+    return files - (reserve < RESERVED_LEAST ? RESERVED_LEAST : reserve);
+}
+
 static enum wr_err make_workers(struct server *server)
 {
     server->registry = wr_metrics_registry_new();
@@ -221,6 +254,7 @@ static enum wr_err make_workers(struct server *server)
         .registry = server->registry,
         .writer = server->writer,
         .home = server->mailbox,
+        .descriptor_ceiling = descriptor_ceiling(),
         .events = &worker_events,
         .owner = server,
     };

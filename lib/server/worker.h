@@ -29,6 +29,7 @@ struct wr_worker_options {
     struct wr_metrics_registry *registry;
     struct wr_writer *writer; /* NULL: no access log */
     struct wr_mailbox *home; /* runs the events; freed after the join and before wr_worker_free() */
+    int descriptor_ceiling;  /* as of wr_downstream_env */
     const struct wr_worker_events *events;
     void *owner;
 };

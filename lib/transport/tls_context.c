@@ -4,17 +4,17 @@
 #include <string.h>
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 
 #include "base/mem.h"
 #include "transport/tls_compat.h"
 #include "transport/tls_internal.h"
 
-/* TLS 1.2: forward secrecy and AEAD only. Within brackets the peer's preference decides: a client without AES in hardware
- * puts ChaCha20 first. The suites of TLS 1.3 are the library's. */
-#define CIPHERS                                                      \
-    "[ECDHE-ECDSA-AES128-GCM-SHA256|ECDHE-ECDSA-CHACHA20-POLY1305]:" \
-    "[ECDHE-RSA-AES128-GCM-SHA256|ECDHE-RSA-CHACHA20-POLY1305]:"     \
-    "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384"
+/* TLS 1.2: forward secrecy and AEAD only. Within brackets the peer's preference decides: all are strong, and a client without
+ * AES in hardware puts ChaCha20 first. The suites of TLS 1.3 are the library's. */
+#define CIPHERS                                                                                    \
+    "[ECDHE-ECDSA-AES128-GCM-SHA256|ECDHE-ECDSA-AES256-GCM-SHA384|ECDHE-ECDSA-CHACHA20-POLY1305]:" \
+    "[ECDHE-RSA-AES128-GCM-SHA256|ECDHE-RSA-AES256-GCM-SHA384|ECDHE-RSA-CHACHA20-POLY1305]"
 
 SSL_CTX *wr_tls_context_new(enum wr_tls_version min_version, enum wr_tls_version max_version)
 {
@@ -50,9 +50,16 @@ const char *wr_tls_take_reason(void)
 
 void wr_tls_describe(const char *path, char error[WR_TLS_ERROR_TEXT])
 {
+    uint32_t packed = ERR_peek_error();
     const char *reason = wr_tls_take_reason();
-    (void)snprintf(error, WR_TLS_ERROR_TEXT, "%s: %s", path,
-                   *reason != '\0' ? reason : "not usable");
+    if (ERR_GET_LIB(packed) == ERR_LIB_PEM || strstr(reason, "NO_CERTIFICATE") != NULL)
+        (void)snprintf(error, WR_TLS_ERROR_TEXT, "%s: %s", path,
+                       ERR_GET_REASON(packed) == PEM_R_BAD_PASSWORD_READ
+                           ? "is encrypted, expected a private key without a password"
+                           : "nothing fitting in it, expected PEM: -----BEGIN ...");
+    else
+        (void)snprintf(error, WR_TLS_ERROR_TEXT, "%s: %s", path,
+                       *reason != '\0' ? reason : "not usable");
 }
 
 enum wr_err wr_tls_context_use(SSL_CTX *context, const char *chain_path, const char *key_path,

@@ -210,6 +210,8 @@ void wr_transport_push(struct wr_transport *transport)
     if (!wr_transport_is_live(transport) || transport->phase == WR_TRANSPORT_CONNECTING)
         return;
     push_queues(transport);
+    if (wr_transport_output_room(transport) == 0) /* records are longer than what they carry */
+        transport->over_high = true;
     if (wr_transport_is_live(transport) && transport->phase == WR_TRANSPORT_OPEN)
         push_end(transport);
     wr_transport_settle(transport);

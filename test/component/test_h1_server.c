@@ -277,6 +277,17 @@ Test(h1_server, no_field_can_frame_or_route_by_itself)
     rig_free(rig);
 }
 
+/* The forwarding fields of a head are replaced; what follows the content must not bring them in again (behaviour row 59). */
+Test(h1_server, trailers_do_not_say_who_the_client_is)
+{
+    struct rig *rig = start();
+    rig_say(rig, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+                 "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Port: 1\r\nX-Request-Id: mine\r\n"
+                 "X-Sum: 1\r\n\r\n");
+    cr_assert_str_eq(rig->requests.p, "POST a / []  +x-sum=1;\n");
+    rig_free(rig);
+}
+
 Test(h1_server, trailers_go_out_with_chunks_only)
 {
     static const char *const requests[] = {GET, GET10};

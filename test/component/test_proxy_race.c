@@ -338,7 +338,7 @@ Test(proxy_race, content_cut_short_is_cut_short_for_the_client)
 Test(proxy_race, the_budget_ends_retries)
 {
     rig = px_new();
-    rig->cluster_options.retry_budget_percent = 0;
+    rig->cluster_options.retry_budget_percent = 1;
     upstream = px_upstream(rig);
     px_start(rig);
     client = px_client(rig, "");

@@ -231,7 +231,8 @@ Test(reason, too_many_connections)
 Test(reason, the_oldest_of_too_many_silent_ones)
 {
     enum { LIMIT = 10, COUNT = 25 };
-    struct edge_options options = {.admission = "max_silent: 10", .timeouts = "client_hello: 1h"};
+    struct edge_options options = {.admission = "max_silent: 10",
+                                   .timeouts = "client_hello: 1h, handshake: 1h"};
     struct weir *weir = edge_start(&options);
     int fds[COUNT];
 

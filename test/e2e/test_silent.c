@@ -45,7 +45,8 @@ Test(silent, ten_thousand_and_a_client_that_speaks, .timeout = 170)
     const int timeout_ms = edge_is_slow() ? 12000 : 4000;
     struct edge_options options = {
         .workers = 2,
-        .timeouts = edge_is_slow() ? "client_hello: 12s" : "client_hello: 4s",
+        .timeouts =
+            edge_is_slow() ? "client_hello: 12s, handshake: 1h" : "client_hello: 4s, handshake: 1h",
         .admission = "max_pending_handshakes: 10, max_silent: infinity",
     };
     struct weir *weir = edge_start(&options);
@@ -88,7 +89,7 @@ Test(silent, ten_thousand_and_a_client_that_speaks, .timeout = 170)
 Test(silent, memory_comes_back, .timeout = 170)
 {
     const unsigned count = edge_is_slow() ? 2000 : 5000;
-    struct edge_options options = {.timeouts = "client_hello: 1h",
+    struct edge_options options = {.timeouts = "client_hello: 1h, handshake: 1h",
                                    .admission = "max_silent: infinity"};
     struct weir *weir = edge_start(&options);
     size_t first = 0;

@@ -130,7 +130,7 @@ Test(row_49, large_hello, .timeout = 120)
 
 Test(row_49, hello_without_end_is_cut_off)
 {
-    struct edge_options options = {.timeouts = "client_hello: 1h"};
+    struct edge_options options = {.timeouts = "client_hello: 1h, handshake: 1h"};
     struct weir *weir = edge_start(&options);
     static const uint8_t head[] = {22, 3, 1, 64, 0, 1, 1, 0, 0, 3, 3}; /* promises 64 KiB */
     static const uint8_t record[5 + 16384] = {22, 3, 1, 64, 0};

@@ -213,6 +213,20 @@ static int count_threads(const struct weir *weir, const char *prefix)
     return count;
 }
 
+Test(weir_signals, the_hangup_of_a_terminal_is_no_end)
+{
+    struct weir *weir = weir_start("admin: 127.0.0.1:0\nlisteners: [{bind: 127.0.0.1:0, routes: "
+                                   "[{respond: {status: 204}}]}]\n");
+    cr_assert_eq(kill(weir_pid(weir), SIGHUP), 0);
+    cr_assert_eq(kill(weir_pid(weir), SIGUSR2), 0);
+    cr_expect(weir_file_has(weir, "stderr.log", "SIGHUP ignored", 5000));
+    cr_expect(weir_file_has(weir, "stderr.log", "SIGUSR2 ignored", 5000));
+    char *ready = weir_admin_get(weir, "/readyz");
+    cr_expect_not_null(ready);
+    free(ready);
+    weir_stop(weir);
+}
+
 Test(weir_signals, threads_have_names_and_sigpipe_is_harmless)
 {
     struct weir *weir = start("10s");
