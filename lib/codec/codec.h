@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "codec/h2.h"
 #include "http/exchange.h"
 #include "transport/transport.h"
 
@@ -23,6 +24,7 @@ struct wr_server_codec_options {
         discard_limit; /* request content read and thrown away to keep a connection after an early answer */
     uint64_t max_requests; /* on one connection, then it is closed; UINT64_MAX = no limit */
     bool underscores; /* field names with underscore are passed on instead of dropped (row 59) */
+    struct wr_h2_options h2;
 };
 
 struct wr_server_codec;
@@ -63,16 +65,21 @@ struct wr_client_codec_options {
     size_t head_limit;     /* bytes of status line and fields: 502 */
     unsigned fields_limit; /* number of fields */
     size_t chunk_overhead; /* as above, for responses */
+    struct wr_h2_options h2;
 };
 
 struct wr_client_codec;
 
 /* The codec calls its connection (upstream). */
 struct wr_client_codec_events {
-    /* An exchange it carried is over and another may be opened; REUSABLE false: the connection must be closed. */
+    /* An exchange it carried is over. REUSABLE false: no other will be opened on this connection, which is to be closed once
+     * the last of its exchanges is over. */
     void (*stream_closed)(void *owner, bool reusable);
     /* While no exchange is open: bytes came unasked (behaviour row 23), the peer ended, or the transport broke. */
     void (*broken)(void *owner, enum wr_err why);
+    /* capacity() has changed for another reason than open() and stream_closed(): SETTINGS, GOAWAY (RFC 9113 sections 6.5.2,
+     * 6.8). May be NULL. */
+    void (*capacity_changed)(void *owner);
 };
 
 struct wr_client_codec_ops {

@@ -58,7 +58,7 @@ void wr_h1_client_drop(struct wr_h1_client *client)
 /* RFC 9112 section 9.3; an upstream that answered before it had all of the request may take the rest for another one. */
 static bool is_reusable(const struct wr_h1_client *client, bool surplus)
 {
-    return !client->dead && !surplus && client->sending == WR_H1_SENDING_WHOLE &&
+    return !client->dead && !client->asked && !surplus && client->sending == WR_H1_SENDING_WHOLE &&
            client->reader.keep_alive && wr_transport_output(client->transport) == 0;
 }
 
@@ -66,7 +66,7 @@ void wr_h1_client_response_done(struct wr_h1_client *client, bool surplus)
 {
     struct wr_exchange *exchange = client->exchange;
     bool reusable = is_reusable(client, surplus);
-    bool open = client->sending == WR_H1_SENDING_OPEN;
+    bool open = client->sending == WR_H1_SENDING_OPEN || client->sending == WR_H1_SENDING_ASKING;
     forget_exchange(client);
     if (open)
         wr_message_stop(&exchange->request, WR_ERR_CANCELLED);

@@ -10,6 +10,7 @@ enum wr_h1_sending {
     WR_H1_SENDING_NOTHING, /* no exchange, or the request message is given up */
     WR_H1_SENDING_OPEN,    /* sink of the request */
     WR_H1_SENDING_WHOLE,   /* all of it is with the transport */
+    WR_H1_SENDING_ASKING, /* for a tunnel: nothing more goes before the response head tells what it would be */
 };
 
 struct wr_h1_client {
@@ -25,8 +26,11 @@ struct wr_h1_client {
     enum wr_h1_sending sending;
     bool receiving; /* source of the response */
     unsigned interim_heads;
-    uint64_t sent_before; /* bytes on the wire when the exchange was opened */
-    bool dead;            /* no exchange will be opened any more */
+    uint64_t sent_before;           /* bytes on the wire when the exchange was opened */
+    struct wr_str websocket_accept; /* what the upstream has to say; in the exchange's arena */
+    bool asked;  /* for a tunnel: the connection is not used for anything else (behaviour row 26) */
+    bool tunnel; /* and got it: bytes are bytes, and each direction ends by itself */
+    bool dead;   /* no exchange will be opened any more */
     bool released;
     struct wr_garbage garbage;
 };
@@ -45,5 +49,18 @@ void wr_h1_client_fail(struct wr_h1_client *client, enum wr_err why);
 void wr_h1_client_drop(struct wr_h1_client *client);
 /* The response is whole; SURPLUS: bytes came after it. */
 void wr_h1_client_response_done(struct wr_h1_client *client, bool surplus);
+
+/* ---- h1_client_tunnel.c ---- */
+/* Writes the head of a request for a tunnel. */
+void wr_h1_client_ask(struct wr_h1_client *client, const struct wr_head *head);
+/* Whether HEAD, which accepts, is the answer to what was asked. */
+bool wr_h1_client_is_accepted(struct wr_h1_client *client, struct wr_head *head);
+/* Before the response head is passed on. */
+void wr_h1_client_begin_tunnel(struct wr_h1_client *client);
+/* N bytes of the upstream; returns how many were taken. */
+size_t wr_h1_client_tunnel_read(struct wr_h1_client *client, const char *p, size_t n);
+/* The upstream's end / all bytes of the other direction are with the transport. */
+void wr_h1_client_tunnel_ended(struct wr_h1_client *client, bool clean);
+void wr_h1_client_tunnel_said(struct wr_h1_client *client);
 
 #endif

@@ -26,18 +26,32 @@ static void stop_early(struct wr_h1_client *client, struct wr_exchange *exchange
     wr_message_stop(&exchange->request, WR_ERR_CANCELLED);
 }
 
+static bool acceptance_came(struct wr_h1_client *client, struct wr_head *head)
+{
+    struct wr_exchange *exchange = client->exchange;
+    if (!wr_h1_client_is_accepted(client, head)) {
+        wr_h1_client_fail(client, WR_ERR_BAD_RESPONSE);
+        return false;
+    }
+    wr_h1_client_begin_tunnel(client);
+    wr_message_head(&exchange->response, head, 0);
+    return client->exchange == exchange;
+}
+
 static bool head_came(struct wr_h1_client *client, bool surplus)
 {
     struct wr_exchange *exchange = client->exchange;
     struct wr_head *head = wr_arena_alloc(&exchange->arena, sizeof(*head));
-    enum wr_err err = wr_h1_reader_response(&client->reader, &exchange->arena,
-                                            exchange->request.head->method, head);
+    enum wr_err err =
+        wr_h1_reader_response(&client->reader, &exchange->arena, exchange->request.head, head);
     if (err != WR_OK) {
         wr_h1_client_fail(client, err);
         return false;
     }
     if (head->status < 200)
         return interim_came(client, head);
+    if (head->tunnel != WR_TUNNEL_NONE)
+        return acceptance_came(client, head);
 
     bool last = client->reader.state == WR_H1_OVER;
     unsigned status = head->status;
@@ -128,8 +142,10 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
         wr_h1_client_fail(client, WR_ERR_UPSTREAM_CLOSED);
         return n;
     }
-    while (read_on(client, &input)) {
+    while (!client->tunnel && read_on(client, &input)) {
     }
+    if (client->tunnel && client->exchange != NULL)
+        return n - input.n + wr_h1_client_tunnel_read(client, input.p, input.n);
     /* What comes after a response, or on a connection that is spent, is nobody's. */
     return client->exchange == NULL ? n : n - input.n;
 }
@@ -148,6 +164,10 @@ static void on_read_end(void *owner, bool clean)
         return;
     if (client->exchange == NULL) {
         break_idle(client, WR_ERR_UPSTREAM_CLOSED);
+        return;
+    }
+    if (client->tunnel) {
+        wr_h1_client_tunnel_ended(client, clean);
         return;
     }
     enum wr_err why = cut_off(client, WR_ERR_UPSTREAM_CLOSED);

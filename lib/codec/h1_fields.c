@@ -61,6 +61,16 @@ static void note_expectation(struct wr_h1_facts *facts, struct wr_str value)
     facts->expects = true;
 }
 
+static void note_upgrade(struct wr_h1_facts *facts, struct wr_str value)
+{
+    struct wr_str protocol;
+    facts->upgrade = true;
+    while (wr_str_next_element(&value, &protocol)) {
+        if (facts->protocols++ == 0)
+            facts->protocol = protocol;
+    }
+}
+
 /* True: the field is taken out. */
 static bool note(struct wr_h1_facts *facts, const struct wr_field *field)
 {
@@ -85,7 +95,7 @@ static bool note(struct wr_h1_facts *facts, const struct wr_field *field)
         facts->accepts_trailers |= wr_h1_list_has(field->value, WR_STR("trailers"));
         return false;
     case WR_FIELD_UPGRADE:
-        facts->upgrade = true;
+        note_upgrade(facts, field->value);
         return false;
     default:
         return false;
@@ -94,7 +104,7 @@ static bool note(struct wr_h1_facts *facts, const struct wr_field *field)
 
 void wr_h1_fields_settle(struct wr_fields *fields, bool underscores, struct wr_h1_facts *facts)
 {
-    *facts = (struct wr_h1_facts){.host = WR_STR_EMPTY};
+    *facts = (struct wr_h1_facts){.host = WR_STR_EMPTY, .protocol = WR_STR_EMPTY};
     uint32_t kept = 0;
     for (uint32_t i = 0; i < fields->count; i++) {
         struct wr_field *field = &fields->v[i];

@@ -19,7 +19,9 @@ struct wr_h1_facts {
     bool expects;        /* an Expect was there */
     bool expect_unknown; /* and is not one 100-continue */
     bool accepts_trailers;
-    bool upgrade; /* an Upgrade was there */
+    bool upgrade;           /* an Upgrade was there */
+    unsigned protocols;     /* that it names */
+    struct wr_str protocol; /* the first of them */
     bool malformed;
 };
 

@@ -4,6 +4,8 @@
 #include "base/assert.h"
 #include "codec/h1_parse.h"
 #include "codec/h1_reader.h"
+#include "codec/h1_websocket.h"
+#include "codec/target.h"
 
 /* The first line of PART, which has one, without its CR LF; *REST is what follows. */
 static struct wr_str first_line(struct wr_str part)
@@ -38,12 +40,12 @@ static void set_request_line(struct wr_head *head, const struct wr_h1_request_li
     head->version_minor = line->version_minor > 0 ? 1 : 0;
 }
 
-static struct wr_str lower_copy(struct wr_arena *arena, struct wr_str s)
+/* The Host of a CONNECT often has no port. */
+static bool names_same_host(const struct wr_head *head, struct wr_str authority, struct wr_str host)
 {
-    char *copy = wr_arena_alloc(arena, s.n + 1);
-    for (size_t i = 0; i < s.n; i++)
-        copy[i] = wr_lower(s.p[i]);
-    return wr_str(copy, s.n);
+    if (head->method == WR_METHOD_CONNECT && wr_authority_host(host).n == host.n)
+        authority = wr_authority_host(authority);
+    return wr_str_eq_nocase(authority, host);
 }
 
 /* Target and Host (RFC 9112 section 3.2, behaviour row 10). */
@@ -60,13 +62,15 @@ static enum wr_err settle_target(struct wr_arena *arena, const struct wr_h1_fact
         return WR_ERR_BAD_REQUEST;
     struct wr_str authority = facts->host;
     if (target.authority.n > 0) {
-        if (facts->hosts == 1 && !wr_str_eq_nocase(target.authority, facts->host))
+        if (facts->hosts == 1 && !names_same_host(head, target.authority, facts->host))
             return WR_ERR_BAD_REQUEST;
         authority = target.authority;
     }
     if (authority.n > 0)
-        head->authority = lower_copy(arena, authority);
-    if (target.path.n == 0)
+        head->authority = wr_target_lower(arena, authority);
+    if (head->method == WR_METHOD_CONNECT)
+        head->path = WR_STR_EMPTY;
+    else if (target.path.n == 0)
         head->path = WR_STR("/");
     else if (target.path.p[0] == '?')
         head->path = wr_arena_printf(arena, "/%.*s", WR_STR_ARG(target.path));
@@ -83,11 +87,31 @@ static enum wr_err settle_request_framing(const struct wr_h1_facts *facts, struc
     if (facts->malformed || (facts->chunked && (facts->length_given || head->version_minor == 0)))
         return WR_ERR_BAD_REQUEST;
     head->upgrade = facts->upgrade && (facts->connection & WR_H1_UPGRADE) != 0;
-    if (head->upgrade && (facts->chunked || facts->length_given))
+    bool has_none = head->upgrade || head->method == WR_METHOD_CONNECT;
+    if (has_none && (facts->chunked || facts->length_given))
         return WR_ERR_BAD_REQUEST;
     head->length_given = facts->length_given;
     head->content_length = facts->chunked ? WR_LENGTH_UNKNOWN : (int64_t)facts->length;
     return WR_OK;
+}
+
+/* What the request asks to become (RFC 9110 sections 7.8, 9.3.6). An Upgrade that is not quite one of those weir could answer for
+ * stays what it is without: a request. */
+static void settle_tunnel(const struct wr_h1_reader *reader, const struct wr_h1_facts *facts,
+                          struct wr_head *head)
+{
+    struct wr_str key;
+    if (head->method == WR_METHOD_CONNECT) {
+        head->tunnel = WR_TUNNEL_CONNECT;
+    } else if (head->upgrade && head->method == WR_METHOD_GET && head->version_minor > 0 &&
+               facts->protocols == 1 && wr_is_token(facts->protocol)) {
+        head->tunnel = WR_TUNNEL_UPGRADE;
+        head->protocol = wr_target_lower(reader->arena, facts->protocol);
+        if (wr_h1_is_websocket(head) && !wr_h1_websocket_key(&head->fields, &key))
+            head->tunnel = WR_TUNNEL_NONE;
+    }
+    if (head->tunnel != WR_TUNNEL_NONE)
+        head->content_length = WR_LENGTH_UNKNOWN;
 }
 
 static enum wr_err settle_request(struct wr_h1_reader *reader, struct wr_head *head)
@@ -108,11 +132,14 @@ static enum wr_err settle_request(struct wr_h1_reader *reader, struct wr_head *h
     /* RFC 9112 section 9.3 */
     reader->keep_alive = (facts.connection & WR_H1_CLOSE) == 0 &&
                          (modern || (facts.connection & WR_H1_KEEP_ALIVE) != 0);
+    settle_tunnel(reader, &facts, head);
     return WR_OK;
 }
 
 static enum wr_h1_framing request_framing(const struct wr_head *head)
 {
+    if (head->tunnel != WR_TUNNEL_NONE)
+        return WR_H1_BY_NOTHING;
     if (head->content_length == WR_LENGTH_UNKNOWN)
         return WR_H1_BY_CHUNKS;
     return head->content_length > 0 ? WR_H1_BY_LENGTH : WR_H1_BY_NOTHING;
@@ -181,9 +208,30 @@ void wr_h1_reader_partial_request(const struct wr_h1_reader *reader, struct wr_a
 
 /* ---- response ---- */
 
+/* Behaviour row 26: only 101 with the one protocol that was asked for, and any 2xx to CONNECT (RFC 9110 section 9.3.6: whatever it
+ * says of content, there is none). */
+static enum wr_err settle_acceptance(const struct wr_head *request, const struct wr_h1_facts *facts,
+                                     struct wr_head *head)
+{
+    bool connected =
+        request->tunnel == WR_TUNNEL_CONNECT && head->status >= 200 && head->status < 300;
+    if (head->status != 101 && !connected)
+        return WR_OK;
+    if (head->status == 101 && (request->tunnel != WR_TUNNEL_UPGRADE || head->version_minor == 0 ||
+                                (facts->connection & WR_H1_UPGRADE) == 0 || facts->protocols != 1 ||
+                                !wr_str_eq_nocase(facts->protocol, request->protocol)))
+        return WR_ERR_UNASKED_UPGRADE;
+    head->tunnel = request->tunnel;
+    head->status = 200;
+    head->length_given = false;
+    head->content_length = WR_LENGTH_UNKNOWN;
+    return WR_OK;
+}
+
 /* Behaviour rows 16 and 18. */
-static enum wr_err settle_response(struct wr_h1_reader *reader, struct wr_head *head,
-                                   bool no_content, enum wr_h1_framing *framing)
+static enum wr_err settle_response(struct wr_h1_reader *reader, const struct wr_head *request,
+                                   struct wr_head *head, bool no_content,
+                                   enum wr_h1_framing *framing)
 {
     struct wr_h1_facts facts;
     wr_h1_fields_settle(&head->fields, reader->limits.underscores, &facts);
@@ -204,11 +252,17 @@ static enum wr_err settle_response(struct wr_h1_reader *reader, struct wr_head *
     }
     reader->keep_alive = *framing != WR_H1_BY_CLOSE && (facts.connection & WR_H1_CLOSE) == 0 &&
                          (head->version_minor > 0 || (facts.connection & WR_H1_KEEP_ALIVE) != 0);
-    return WR_OK;
+    return settle_acceptance(request, &facts, head);
+}
+
+static bool has_no_content(const struct wr_head *request, uint16_t status)
+{
+    return wr_response_has_no_content(request->method, status) ||
+           (request->tunnel == WR_TUNNEL_CONNECT && status < 300);
 }
 
 enum wr_err wr_h1_reader_response(struct wr_h1_reader *reader, struct wr_arena *arena,
-                                  enum wr_method method, struct wr_head *head)
+                                  const struct wr_head *request, struct wr_head *head)
 {
     WR_ASSERT(reader->state == WR_H1_HEAD_WHOLE);
     wr_head_init(head);
@@ -224,17 +278,18 @@ enum wr_err wr_h1_reader_response(struct wr_h1_reader *reader, struct wr_arena *
         return WR_ERR_BAD_RESPONSE;
     head->status = line.status;
     head->version_minor = line.version_minor > 0 ? 1 : 0;
-    if (line.status == 101)
+    if (line.status == 101 && request->tunnel != WR_TUNNEL_UPGRADE)
         return WR_ERR_UNASKED_UPGRADE;
 
-    bool no_content = wr_response_has_no_content(method, line.status);
+    bool no_content = has_no_content(request, line.status);
     reader->tokens.skip_content = no_content;
     if (run_head(reader, text, head) != WR_H1_RAN_OK)
         return WR_ERR_BAD_RESPONSE;
     enum wr_h1_framing framing;
-    err = settle_response(reader, head, no_content, &framing);
+    err = settle_response(reader, request, head, no_content, &framing);
     if (err != WR_OK)
         return err;
-    uint64_t length = head->content_length > 0 ? (uint64_t)head->content_length : 0;
+    bool counted = framing == WR_H1_BY_LENGTH;
+    uint64_t length = counted ? (uint64_t)head->content_length : 0;
     return wr_h1_reader_expect(reader, framing, length) ? WR_OK : WR_ERR_BAD_RESPONSE;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "codec/target.h"
 
 #define VERSION_LENGTH 8 /* "HTTP/1.1" */
 
@@ -20,19 +21,6 @@ static bool parse_version(struct wr_str text, unsigned *major, uint8_t *minor)
     *major = (unsigned)(text.p[5] - '0');
     *minor = (uint8_t)(text.p[7] - '0');
     return true;
-}
-
-/* Behaviour row 57. */
-static bool is_clean_target(struct wr_str target)
-{
-    for (size_t i = 0; i < target.n; i++) {
-        unsigned char c = (unsigned char)target.p[i];
-        if (c < 0x21 || c > 0x7e || c == '#')
-            return false;
-        if (c == '%' && target.n - i >= 3 && target.p[i + 1] == '0' && target.p[i + 2] == '0')
-            return false;
-    }
-    return target.n > 0;
 }
 
 enum wr_err wr_h1_parse_request_line(struct wr_str line, size_t target_limit,
@@ -54,7 +42,7 @@ enum wr_err wr_h1_parse_request_line(struct wr_str line, size_t target_limit,
     struct wr_str target = wr_str(rest.p, (size_t)(space - rest.p));
     if (target.n > target_limit)
         return WR_ERR_URI_TOO_LONG;
-    if (!is_clean_target(target))
+    if (!wr_target_is_clean(target))
         return WR_ERR_BAD_REQUEST;
     out->target = target;
 
@@ -66,10 +54,7 @@ enum wr_err wr_h1_parse_request_line(struct wr_str line, size_t target_limit,
         return major > 1 ? WR_ERR_VERSION_NOT_SUPPORTED : WR_ERR_BAD_REQUEST;
     out->version_minor = minor;
 
-    enum wr_method known = wr_method_lookup(method);
-    if (known == WR_METHOD_CONNECT || known == WR_METHOD_TRACE)
-        return WR_ERR_METHOD_NOT_ALLOWED;
-    return WR_OK;
+    return wr_method_lookup(method) == WR_METHOD_TRACE ? WR_ERR_METHOD_NOT_ALLOWED : WR_OK;
 }
 
 enum wr_err wr_h1_parse_status_line(struct wr_str line, struct wr_h1_status_line *out)
@@ -92,9 +77,20 @@ static bool starts_nocase(struct wr_str s, struct wr_str prefix)
     return s.n >= prefix.n && wr_str_eq_nocase(wr_str(s.p, prefix.n), prefix);
 }
 
+/* RFC 9112 section 3.2.3: with a port, for there is no scheme to tell one. */
+static enum wr_err parse_authority_form(struct wr_str target, struct wr_h1_target *out)
+{
+    *out = (struct wr_h1_target){target, WR_STR_EMPTY};
+    size_t host = wr_authority_host(target).n;
+    bool has_port = target.n > host + 1;
+    return has_port && wr_authority_is_valid(target) ? WR_OK : WR_ERR_BAD_REQUEST;
+}
+
 enum wr_err wr_h1_parse_target(enum wr_method method, struct wr_str target,
                                struct wr_h1_target *out)
 {
+    if (method == WR_METHOD_CONNECT)
+        return parse_authority_form(target, out);
     *out = (struct wr_h1_target){WR_STR_EMPTY, target};
     if (target.n > 0 && target.p[0] == '/')
         return WR_OK;

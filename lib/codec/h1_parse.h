@@ -19,7 +19,7 @@ struct wr_h1_request_line {
 
 /* LINE without its CR LF: method SP target SP HTTP-version, single spaces, target of visible ASCII without "#" and "%00". OUT
  * holds what could be told apart even when this fails ("" the rest), for the log.
- * BAD_REQUEST, URI_TOO_LONG, METHOD_NOT_ALLOWED (CONNECT, TRACE), VERSION_NOT_SUPPORTED (major version above 1). */
+ * BAD_REQUEST, URI_TOO_LONG, METHOD_NOT_ALLOWED (TRACE), VERSION_NOT_SUPPORTED (major version above 1). */
 WR_MUST_USE enum wr_err wr_h1_parse_request_line(struct wr_str line, size_t target_limit,
                                                  struct wr_h1_request_line *out);
 
@@ -32,12 +32,13 @@ struct wr_h1_status_line {
 WR_MUST_USE enum wr_err wr_h1_parse_status_line(struct wr_str line, struct wr_h1_status_line *out);
 
 struct wr_h1_target {
-    struct wr_str authority; /* of the absolute form, else "" */
+    struct wr_str authority; /* of the absolute or authority form, else "" */
     struct wr_str
         path; /* begins with "/", or is "*", or begins with "?", or is "": "/" is to be put before */
 };
 
-/* Origin form, absolute form with http or https, asterisk form for OPTIONS. BAD_REQUEST. */
+/* Origin form, absolute form with http or https, asterisk form for OPTIONS; for CONNECT the authority form (host:port) and nothing
+ * else. BAD_REQUEST. */
 WR_MUST_USE enum wr_err wr_h1_parse_target(enum wr_method method, struct wr_str target,
                                            struct wr_h1_target *out);
 

@@ -84,9 +84,10 @@ enum wr_h1_event wr_h1_reader_read(struct wr_h1_reader *reader, struct wr_str *i
  * EXPECTATION_FAILED. `scheme` is left to the caller. */
 WR_MUST_USE enum wr_err wr_h1_reader_request(struct wr_h1_reader *reader, struct wr_arena *arena,
                                              struct wr_head *head);
-/* The same for a response to a request with METHOD. BAD_RESPONSE, RESPONSE_HEAD_TOO_LARGE, UNASKED_UPGRADE. */
+/* The same for the response to REQUEST. One that accepts a tunnel is OVER with its head: what follows is not for the reader.
+ * BAD_RESPONSE, RESPONSE_HEAD_TOO_LARGE, UNASKED_UPGRADE. */
 WR_MUST_USE enum wr_err wr_h1_reader_response(struct wr_h1_reader *reader, struct wr_arena *arena,
-                                              enum wr_method method, struct wr_head *head);
+                                              const struct wr_head *request, struct wr_head *head);
 /* What is known of a request whose head never became whole or was too large: its line, if that is there. */
 void wr_h1_reader_partial_request(const struct wr_h1_reader *reader, struct wr_arena *arena,
                                   struct wr_head *head);

@@ -81,10 +81,14 @@ void wr_h1_server_response_done(struct wr_h1_server *server)
         wait_for_rest(server);
 }
 
+/* WHY is blamed already. A client that has its response has lost nothing; one in a tunnel has. */
 static void expired(void *owner, enum wr_err why)
 {
-    (void)why; /* blamed already; the client has its response */
-    wr_h1_server_forgo_rest(owner);
+    struct wr_h1_server *server = owner;
+    if (server->request == WR_H1_REQUEST_TUNNEL)
+        wr_h1_server_give_up(server, why);
+    else
+        wr_h1_server_forgo_rest(server);
 }
 
 const struct wr_exchange_owner wr_h1_server_owner_ops = {
@@ -112,7 +116,7 @@ static void drain(struct wr_server_codec *codec)
     bool idle = server->request == WR_H1_REQUEST_NONE && wr_h1_reader_is_idle(&server->reader);
     if (server->over)
         return;
-    if (server->response == WR_H1_RESPONSE_DONE)
+    if (server->response == WR_H1_RESPONSE_DONE && server->request != WR_H1_REQUEST_TUNNEL)
         wr_h1_server_forgo_rest(server);
     else if (idle)
         wr_h1_server_end(server);
@@ -166,6 +170,7 @@ struct wr_server_codec *wr_h1_server_new(struct wr_transport *transport,
     server->events = events;
     server->owner = owner;
     server->began = WR_NEVER;
+    server->websocket_key = WR_STR_EMPTY;
     wr_h1_reader_init(&server->reader, true, &limits);
     wr_h1_writer_init(&server->writer, transport, host->chunks);
     wr_transport_set_events(transport, &wr_h1_server_transport_events, server);

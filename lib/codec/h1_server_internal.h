@@ -2,6 +2,7 @@
 #ifndef WR_CODEC_H1_SERVER_INTERNAL_H
 #define WR_CODEC_H1_SERVER_INTERNAL_H
 
+#include "codec/date.h"
 #include "codec/h1_reader.h"
 #include "codec/h1_server.h"
 #include "codec/h1_write.h"
@@ -12,14 +13,17 @@ enum wr_h1_request_state {
     WR_H1_REQUEST_OPEN,     /* its content goes to the message */
     WR_H1_REQUEST_UNWANTED, /* its content is read and thrown away */
     WR_H1_REQUEST_WHOLE,    /* received */
-    WR_H1_REQUEST_REFUSED,  /* nothing of this connection is parsed any more */
+    WR_H1_REQUEST_ASKING, /* for a tunnel: nothing is read before the response head tells what it would be */
+    WR_H1_REQUEST_TUNNEL,  /* accepted: bytes go to the message as they come */
+    WR_H1_REQUEST_REFUSED, /* nothing of this connection is parsed any more */
 };
 
 enum wr_h1_response_state {
     WR_H1_RESPONSE_NONE,
     WR_H1_RESPONSE_WAITING, /* for the final head */
     WR_H1_RESPONSE_CONTENT,
-    WR_H1_RESPONSE_DONE, /* all of it is with the transport; the rest of the request is still to come */
+    /* All of it is with the transport; the rest of the request, or the other direction of a tunnel, is still to come. */
+    WR_H1_RESPONSE_DONE,
 };
 
 struct wr_h1_server {
@@ -41,7 +45,9 @@ struct wr_h1_server {
     bool expects;      /* the client may be waiting for 100 */
     bool keep;         /* the connection goes on after this response */
     bool draining;
-    bool over; /* done() was said, or close() called: nothing happens any more */
+    bool client_ended;
+    struct wr_str websocket_key; /* of a request for a tunnel of that protocol; in its arena */
+    bool over;                   /* done() was said, or close() called: nothing happens any more */
     bool released;
     struct wr_garbage garbage;
 };
@@ -66,6 +72,19 @@ void wr_h1_server_forgo_rest(struct wr_h1_server *server);
 /* ---- h1_server_read.c ---- */
 /* An exchange for a request that cannot be served; nothing is parsed after it. */
 void wr_h1_server_refuse(struct wr_h1_server *server, enum wr_err err);
+
+/* ---- h1_server_tunnel.c ---- */
+/* The final head of a response to one that is ASKING: written here. */
+void wr_h1_server_accept_tunnel(struct wr_h1_server *server, struct wr_head *head);
+/* There will be none, so there is no content: the request is WHOLE. */
+void wr_h1_server_decline_tunnel(struct wr_h1_server *server);
+/* N bytes from the client, who is in a tunnel; returns how many were taken. */
+size_t wr_h1_server_tunnel_read(struct wr_h1_server *server, const uint8_t *p, size_t n);
+/* The client's end. */
+void wr_h1_server_tunnel_ended(struct wr_h1_server *server, bool clean);
+/* Nobody wants its bytes any more / all bytes of the other direction are with the transport. */
+void wr_h1_server_tunnel_stopped(struct wr_h1_server *server);
+void wr_h1_server_tunnel_said(struct wr_h1_server *server);
 
 /* ---- h1_server_write.c ---- */
 void wr_h1_server_pump(struct wr_h1_server *server);

@@ -1,5 +1,6 @@
 /* Requests: from the transport to the message. */
 #include "codec/h1_server_internal.h"
+#include "codec/h1_websocket.h"
 
 /* ---- exchanges ---- */
 
@@ -20,7 +21,7 @@ static struct wr_exchange *open_exchange(struct wr_h1_server *server)
 static void start_exchange(struct wr_h1_server *server, struct wr_head *head)
 {
     struct wr_exchange *exchange = server->exchange;
-    bool last = server->request != WR_H1_REQUEST_OPEN;
+    bool last = server->request != WR_H1_REQUEST_OPEN && server->request != WR_H1_REQUEST_ASKING;
     head->scheme = server->client->tls ? WR_STR("https") : WR_STR("http");
     exchange->protocol = head->version_minor > 0 ? WR_STR("HTTP/1.1") : WR_STR("HTTP/1.0");
     exchange->client_keeps = server->keep;
@@ -51,6 +52,15 @@ void wr_h1_server_refuse(struct wr_h1_server *server, enum wr_err err)
     refuse_exchange(server, head, err);
 }
 
+/* The request's head was read, and is fine. */
+static enum wr_h1_request_state what_follows(const struct wr_h1_server *server,
+                                             const struct wr_head *head)
+{
+    if (head->tunnel != WR_TUNNEL_NONE)
+        return WR_H1_REQUEST_ASKING;
+    return server->reader.state == WR_H1_OVER ? WR_H1_REQUEST_WHOLE : WR_H1_REQUEST_OPEN;
+}
+
 static void head_came(struct wr_h1_server *server)
 {
     struct wr_exchange *exchange = open_exchange(server);
@@ -63,7 +73,9 @@ static void head_came(struct wr_h1_server *server)
     server->keep = server->reader.keep_alive && !server->draining &&
                    server->requests < server->options->max_requests;
     server->expects = head->expect_continue;
-    server->request = server->reader.state == WR_H1_OVER ? WR_H1_REQUEST_WHOLE : WR_H1_REQUEST_OPEN;
+    server->request = what_follows(server, head);
+    if (wr_h1_is_websocket(head))
+        (void)wr_h1_websocket_key(&head->fields, &server->websocket_key);
     start_exchange(server, head);
 }
 
@@ -126,7 +138,7 @@ static bool may_read(struct wr_h1_server *server, struct wr_str *input)
         return false;
     }
     bool busy =
-        server->request == WR_H1_REQUEST_WHOLE ||
+        server->request == WR_H1_REQUEST_WHOLE || server->request == WR_H1_REQUEST_ASKING ||
         (server->request == WR_H1_REQUEST_NONE && wr_transport_output_room(server->transport) == 0);
     if (busy && input->n > 0)
         wr_transport_pause(server->transport, WR_PAUSE_BUSY);
@@ -174,6 +186,8 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
 {
     struct wr_h1_server *server = owner;
     struct wr_str input = wr_str((const char *)p, n);
+    if (server->request == WR_H1_REQUEST_TUNNEL && !server->over)
+        return wr_h1_server_tunnel_read(server, p, n);
     uint64_t enough = server->requests + REQUESTS_A_CALL;
     while (may_read(server, &input) && read_on(server, &input)) {
         if (input.n > 0 && server->requests >= enough && wr_h1_reader_is_idle(&server->reader)) {
@@ -194,8 +208,11 @@ static void on_read_end(void *owner, bool clean)
     if (server->over)
         return;
     server->keep = false;
+    server->client_ended = true;
     if (server->exchange == NULL)
         wr_h1_server_end(server);
+    else if (server->request == WR_H1_REQUEST_TUNNEL)
+        wr_h1_server_tunnel_ended(server, clean);
     else if (server->response == WR_H1_RESPONSE_DONE)
         wr_h1_server_forgo_rest(server);
     else if (server->request == WR_H1_REQUEST_OPEN)
@@ -247,8 +264,14 @@ static void on_stop(void *source, enum wr_err why)
 {
     struct wr_h1_server *server = source;
     (void)why;
+    if (server->request == WR_H1_REQUEST_TUNNEL) {
+        wr_h1_server_tunnel_stopped(server);
+        return;
+    }
     if (server->request == WR_H1_REQUEST_OPEN)
         server->request = WR_H1_REQUEST_UNWANTED;
+    else if (server->request == WR_H1_REQUEST_ASKING)
+        wr_h1_server_decline_tunnel(server);
     wr_transport_resume(server->transport, WR_PAUSE_FULL);
 }
 

@@ -1,5 +1,4 @@
 /* Responses: from the message to the transport. */
-#include "codec/date.h"
 #include "codec/h1_server_internal.h"
 
 /* ---- head ---- */
@@ -57,7 +56,8 @@ static struct wr_str connection_value(const struct wr_h1_server *server)
 
 static void write_interim(struct wr_h1_server *server, const struct wr_head *head)
 {
-    struct wr_h1_response_options options = {WR_H1_BY_NOTHING, -1, WR_STR_EMPTY, WR_STR_EMPTY};
+    struct wr_h1_response_options options = {WR_H1_BY_NOTHING, -1, WR_STR_EMPTY, WR_STR_EMPTY,
+                                             WR_STR_EMPTY};
     if (!is_modern(server) || head->status == 101)
         return;
     if (head->status == 100)
@@ -65,14 +65,9 @@ static void write_interim(struct wr_h1_server *server, const struct wr_head *hea
     wr_h1_write_response(&server->writer, head, &options);
 }
 
-static void on_head(void *sink, struct wr_head *head, unsigned flags)
+static void write_final(struct wr_h1_server *server, const struct wr_head *head, unsigned flags)
 {
-    struct wr_h1_server *server = sink;
-    if ((flags & WR_HEAD_INTERIM) != 0) {
-        write_interim(server, head);
-        return;
-    }
-    struct wr_h1_response_options options;
+    struct wr_h1_response_options options = {.upgrade = WR_STR_EMPTY};
     frame(server, head, flags, &options);
     server->keep = server->keep && server->exchange->client_keeps && !server->draining &&
                    options.framing != WR_H1_BY_CLOSE && head->status != REQUEST_TIMEOUT &&
@@ -83,6 +78,23 @@ static void on_head(void *sink, struct wr_head *head, unsigned flags)
     server->response = WR_H1_RESPONSE_CONTENT;
     if ((flags & WR_HEAD_LAST) != 0)
         wr_h1_server_response_done(server);
+}
+
+static void on_head(void *sink, struct wr_head *head, unsigned flags)
+{
+    struct wr_h1_server *server = sink;
+    bool asking = server->request == WR_H1_REQUEST_ASKING;
+    if ((flags & WR_HEAD_INTERIM) != 0) {
+        write_interim(server, head);
+    } else if (asking && head->tunnel != WR_TUNNEL_NONE) {
+        wr_h1_server_accept_tunnel(server, head);
+    } else {
+        if (asking) {
+            wr_h1_server_decline_tunnel(server);
+            wr_message_end(&server->exchange->request, NULL);
+        }
+        write_final(server, head, flags);
+    }
 }
 
 /* ---- content ---- */
@@ -120,10 +132,12 @@ static void on_content(void *sink)
 static void on_end(void *sink, const struct wr_fields *trailers)
 {
     struct wr_h1_server *server = sink;
-    if (wr_h1_writer_end(&server->writer, trailers))
-        wr_h1_server_response_done(server);
-    else
+    if (!wr_h1_writer_end(&server->writer, trailers))
         wr_h1_server_give_up(server, WR_ERR_RESPONSE_INCOMPLETE);
+    else if (server->exchange->response.head->tunnel != WR_TUNNEL_NONE)
+        wr_h1_server_tunnel_said(server);
+    else
+        wr_h1_server_response_done(server);
 }
 
 /* Behaviour row 20: no last chunk, no full length, and a reset, so that nobody takes the part for the whole. */

@@ -25,7 +25,7 @@ static int on_name(llhttp_t *parser, const char *at, size_t n)
         return HPE_USER;
     }
     tokens->fields[tokens->count++] =
-        (struct wr_field){wr_str(at, n), WR_STR_EMPTY, WR_FIELD_OTHER};
+        (struct wr_field){.name = wr_str(at, n), .value = WR_STR_EMPTY, .id = WR_FIELD_OTHER};
     return HPE_OK;
 }
 

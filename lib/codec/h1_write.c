@@ -156,16 +156,21 @@ static void put_request_framing(struct piece *piece, const struct wr_head *head,
 void wr_h1_write_request(struct wr_h1_writer *writer, const struct wr_head *head,
                          enum wr_h1_framing framing)
 {
+    struct wr_str target = head->tunnel == WR_TUNNEL_CONNECT ? head->authority : head->path;
     struct piece piece =
-        piece_begin(&writer->bytes, head->method_text.n + head->path.n + head->authority.n +
-                                        fields_size(&head->fields) + OWN_FIELDS);
+        piece_begin(&writer->bytes, head->method_text.n + target.n + head->authority.n +
+                                        head->protocol.n + fields_size(&head->fields) + OWN_FIELDS);
     put(&piece, head->method_text);
     put(&piece, WR_STR(" "));
-    put(&piece, head->path);
+    put(&piece, target);
     put(&piece, WR_STR(" HTTP/1.1\r\n"));
     put_field(&piece, WR_STR("host"), head->authority);
     put_fields(&piece, &head->fields);
     put_request_framing(&piece, head, framing);
+    if (head->tunnel == WR_TUNNEL_UPGRADE) {
+        put_field(&piece, WR_STR("connection"), WR_STR("upgrade"));
+        put_field(&piece, WR_STR("upgrade"), head->protocol);
+    }
     put(&piece, WR_STR("\r\n"));
     piece_end(&piece, writer->transport);
     start_content(writer, framing, head->content_length);
@@ -177,8 +182,8 @@ void wr_h1_write_response(struct wr_h1_writer *writer, const struct wr_head *hea
     struct wr_str reason = wr_status_reason(head->status);
     char digits[MOST_DIGITS];
     struct piece piece =
-        piece_begin(&writer->bytes, reason.n + options->connection.n + options->date.n +
-                                        fields_size(&head->fields) + OWN_FIELDS);
+        piece_begin(&writer->bytes, reason.n + options->connection.n + options->upgrade.n +
+                                        options->date.n + fields_size(&head->fields) + OWN_FIELDS);
     put(&piece, WR_STR("HTTP/1.1 "));
     put(&piece, decimal(head->status, digits));
     put(&piece, WR_STR(" "));
@@ -193,6 +198,8 @@ void wr_h1_write_response(struct wr_h1_writer *writer, const struct wr_head *hea
         put_length(&piece, options->length);
     if (options->connection.n > 0)
         put_field(&piece, WR_STR("connection"), options->connection);
+    if (options->upgrade.n > 0)
+        put_field(&piece, WR_STR("upgrade"), options->upgrade);
     put(&piece, WR_STR("\r\n"));
     piece_end(&piece, writer->transport);
     start_content(writer, options->framing, options->length);

@@ -26,7 +26,7 @@ void wr_h1_writer_init(struct wr_h1_writer *writer, struct wr_transport *transpo
 /* Can be called twice. */
 void wr_h1_writer_clear(struct wr_h1_writer *writer);
 
-/* Request line, host, framing, expect, fields. */
+/* Request line, host, framing, expect, upgrade, fields. */
 void wr_h1_write_request(struct wr_h1_writer *writer, const struct wr_head *head,
                          enum wr_h1_framing framing);
 
@@ -34,6 +34,7 @@ struct wr_h1_response_options {
     enum wr_h1_framing framing;
     int64_t length;           /* value of content-length; -1 = no field */
     struct wr_str connection; /* value; "" = no field */
+    struct wr_str upgrade;    /* likewise */
     struct wr_str date;       /* put in when the head has none; "" = never */
 };
 void wr_h1_write_response(struct wr_h1_writer *writer, const struct wr_head *head,

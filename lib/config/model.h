@@ -3,6 +3,7 @@
 #ifndef WR_CONFIG_MODEL_H
 #define WR_CONFIG_MODEL_H
 
+#include "base/flood.h"
 #include "config/schema.h"
 #include "io/socket.h"
 
@@ -14,6 +15,7 @@ struct wr_model_timeouts {
     uint64_t keep_alive;
     uint64_t inactivity;
     uint64_t request;
+    uint64_t tunnel;
     uint64_t linger;
     uint64_t max_connection_age;
     uint64_t drain; /* of the process: only `defaults` has a say */
@@ -57,6 +59,26 @@ struct wr_model_admission {
     int refuse_with; /* enum wr_refuse_with */
 };
 
+struct wr_model_budget {
+    struct wr_model_base base;
+    uint64_t burst;
+    uint64_t per_second;
+};
+
+struct wr_model_budgets {
+    struct wr_model_base base;
+    struct wr_model_budget of[WR_FLOOD__COUNT];
+};
+
+struct wr_model_listener_http2 {
+    struct wr_model_base base;
+    bool enabled;
+    uint64_t max_concurrent_streams;
+    uint64_t connection_window;
+    uint64_t header_table_size;
+    struct wr_model_budgets budgets;
+};
+
 struct wr_model_forwarded {
     struct wr_model_base base;
     struct wr_model_list trust; /* wr_cidr */
@@ -82,6 +104,8 @@ struct wr_model_route {
     struct wr_model_match match;
     struct wr_str cluster;
     struct wr_model_respond respond;
+    struct wr_model_list upgrade; /* wr_str; items NULL: left out */
+    bool connect;
 };
 
 struct wr_model_listener {
@@ -91,6 +115,7 @@ struct wr_model_listener {
     uint64_t backlog;
     struct wr_model_listener_tls tls;
     struct wr_model_admission admission;
+    struct wr_model_listener_http2 http2;
     struct wr_model_timeouts timeouts;
     struct wr_model_limits limits;
     struct wr_model_forwarded forwarded;
@@ -112,6 +137,15 @@ struct wr_model_cluster_tls {
     struct wr_str sni;
     struct wr_str certificate;
     struct wr_str key;
+};
+
+struct wr_model_cluster_http2 {
+    struct wr_model_base base;
+    uint64_t max_concurrent_streams;
+    uint64_t connection_window;
+    uint64_t header_table_size;
+    uint64_t ping_interval;
+    uint64_t ping_timeout;
 };
 
 struct wr_model_cluster_timeouts {
@@ -143,7 +177,8 @@ struct wr_model_cluster {
     struct wr_str name;
     struct wr_model_list endpoints; /* wr_model_endpoint */
     int policy;
-    int protocol;
+    int protocol; /* enum wr_cluster_protocol */
+    struct wr_model_cluster_http2 http2;
     struct wr_model_cluster_tls tls;
     struct wr_model_cluster_timeouts timeouts;
     struct wr_model_pool pool;

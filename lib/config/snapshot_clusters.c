@@ -91,10 +91,19 @@ static const char *server_name(struct wr_snapshot_owned *owned,
     return wr_arena_copy(&owned->arena, host).p;
 }
 
+/* In order of preference, for each enum wr_cluster_protocol. */
+static const struct {
+    const char *const names[2];
+    size_t count;
+} alpn_of[] = {
+    [WR_CLUSTER_AUTO] = {{"h2", "http/1.1"}, 2},
+    [WR_CLUSTER_HTTP1] = {{"http/1.1"}, 1},
+    [WR_CLUSTER_HTTP2] = {{"h2"}, 1},
+};
+
 static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                       const struct wr_model_cluster *model, struct wr_cluster_options *cluster)
 {
-    static const char *const alpn[] = {"http/1.1"};
     const struct wr_model_cluster_tls *tls = &model->tls;
     char error[WR_TLS_ERROR_TEXT];
 
@@ -109,8 +118,8 @@ static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
         .verify = tls->verify,
         .ca_path = wr_str_eq(tls->ca, WR_STR("system")) ? NULL : tls->ca.p,
         .sni = server_name(owned, model),
-        .alpn = alpn,
-        .alpn_count = 1,
+        .alpn = alpn_of[model->protocol].names,
+        .alpn_count = alpn_of[model->protocol].count,
         .chain_path = tls->certificate.n > 0 ? tls->certificate.p : NULL,
         .key_path = tls->key.n > 0 ? tls->key.p : NULL,
     };
@@ -118,11 +127,29 @@ static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
         wr_errors_add(errors, tls->base.mark, "%s", error);
 }
 
+/* Upstreams are no crowd of strangers: their budgets only stop what is broken. One that resets many streams is in trouble, and
+ * ending its connection would take the others with it. */
+static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from)
+{
+    struct wr_h2_options options = {
+        .max_concurrent_streams = wr_snapshot_u32(from->max_concurrent_streams),
+        .connection_window = wr_snapshot_u32(from->connection_window),
+        .header_table_size = wr_snapshot_u32(from->header_table_size),
+        .ping_interval = from->ping_interval,
+        .ping_timeout = from->ping_timeout,
+    };
+    for (size_t i = 0; i < WR_FLOOD__COUNT; i++)
+        options.budgets[i] = (struct wr_h2_budget){.burst = 10000, .per_second = 1000};
+    options.budgets[WR_FLOOD_RESET].burst = UINT32_MAX;
+    return options;
+}
+
 static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                           const struct wr_model_cluster *model, struct wr_cluster_options *cluster)
 {
     *cluster = (struct wr_cluster_options){
         .name = model->name.p,
+        .protocol = (enum wr_cluster_protocol)model->protocol,
         .connect_timeout = model->timeouts.connect,
         .response_timeout = model->timeouts.response,
         .keep_alive_timeout = model->timeouts.keep_alive,
@@ -134,7 +161,10 @@ static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *err
         .retry_budget_percent = wr_snapshot_u32(model->retry.budget),
         .retry_connect = (model->retry.on & WR_RETRY_ON_CONNECT) != 0,
         .retry_reused = (model->retry.on & WR_RETRY_ON_REUSED) != 0,
-        .codec = {.head_limit = 64u << 10, .fields_limit = 200, .chunk_overhead = 64u << 10},
+        .codec = {.head_limit = 64u << 10,
+                  .fields_limit = 200,
+                  .chunk_overhead = 64u << 10,
+                  .h2 = http2_of(&model->http2)},
     };
     build_endpoints(owned, errors, model, cluster);
     build_tls(owned, errors, model, cluster);

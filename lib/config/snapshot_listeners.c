@@ -75,6 +75,45 @@ static void build_target(struct wr_errors *errors, const struct wr_model *model,
                   WR_STR_ARG(from->cluster));
 }
 
+/* RFC 9110 section 7.8. A connection that has become one of HTTP/2 behind weir's back would carry requests that weir never sees,
+ * past its routes and limits. */
+static void check_upgrade(struct wr_errors *errors, const struct wr_model_route *from,
+                          struct wr_str protocol)
+{
+    if (!wr_is_token(protocol))
+        wr_errors_add(errors, from->base.mark,
+                      "upgrade has \"%.*s\", expected the name of a protocol like websocket",
+                      WR_STR_ARG(protocol));
+    else if (wr_str_eq_nocase(protocol, WR_STR("h2c")))
+        wr_errors_add(errors, from->base.mark,
+                      "upgrade has \"h2c\", expected no version of HTTP: its requests would pass "
+                      "weir unseen");
+}
+
+static void build_tunnels(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                          const struct wr_model_route *from, struct wr_route *route)
+{
+    static const struct wr_str standard[] = {{"websocket", 9}};
+    const struct wr_str *names = from->upgrade.items;
+    size_t count = from->upgrade.count;
+
+    route->connect = from->connect;
+    if (from->connect && from->respond.base.given)
+        wr_errors_add(errors, from->base.mark, "connect is true, expected a cluster to connect to");
+    if (names == NULL) {
+        route->upgrades = standard;
+        route->upgrade_count = WR_COUNT_OF(standard);
+        return;
+    }
+    struct wr_str *upgrades = wr_arena_alloc(&owned->arena, (count + 1) * sizeof(*upgrades));
+    for (size_t i = 0; i < count; i++) {
+        check_upgrade(errors, from, names[i]);
+        upgrades[i] = lower_copy(&owned->arena, names[i]);
+    }
+    route->upgrades = upgrades;
+    route->upgrade_count = count;
+}
+
 static void build_route(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                         const struct wr_model *model, const struct wr_model_route *from,
                         size_t index, struct wr_route *route)
@@ -93,6 +132,7 @@ static void build_route(struct wr_snapshot_owned *owned, struct wr_errors *error
         wr_errors_add(errors, from->match.base.mark,
                       "path is \"%.*s\", expected it to begin with /", WR_STR_ARG(route->path));
     build_target(errors, model, from, route);
+    build_tunnels(owned, errors, from, route);
 }
 
 static void build_routes(struct wr_snapshot_owned *owned, struct wr_errors *errors,
@@ -111,18 +151,26 @@ static void build_routes(struct wr_snapshot_owned *owned, struct wr_errors *erro
 
 /* ---- TLS ---- */
 
-static size_t alpn_names(struct wr_errors *errors, const struct wr_model_listener_tls *tls,
+static size_t alpn_names(struct wr_errors *errors, const struct wr_model_listener *listener,
                          const char **names, size_t max)
 {
+    const struct wr_model_listener_tls *tls = &listener->tls;
     const struct wr_str *alpn = tls->alpn.items;
+    bool http2 = listener->http2.enabled;
     size_t count = 0;
 
+    if (tls->alpn.count == 0 && http2)
+        names[count++] = "h2";
     if (tls->alpn.count == 0)
         names[count++] = "http/1.1";
     for (size_t i = 0; i < tls->alpn.count && count < max; i++) {
-        if (!wr_str_eq(alpn[i], WR_STR("http/1.1")))
+        bool h2 = wr_str_eq(alpn[i], WR_STR("h2"));
+        if (h2 && !http2)
             wr_errors_add(errors, tls->base.mark,
-                          "alpn has \"%.*s\", expected protocols that weir speaks: http/1.1",
+                          "alpn has \"h2\" and http2 is off, expected one of the two");
+        else if (!h2 && !wr_str_eq(alpn[i], WR_STR("http/1.1")))
+            wr_errors_add(errors, tls->base.mark,
+                          "alpn has \"%.*s\", expected protocols that weir speaks: h2, http/1.1",
                           WR_STR_ARG(alpn[i]));
         names[count++] = alpn[i].p;
     }
@@ -130,8 +178,9 @@ static size_t alpn_names(struct wr_errors *errors, const struct wr_model_listene
 }
 
 static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
-                      const struct wr_model_listener_tls *tls, struct wr_tls_server **out)
+                      const struct wr_model_listener *listener, struct wr_tls_server **out)
 {
+    const struct wr_model_listener_tls *tls = &listener->tls;
     const struct wr_model_certificate *from = tls->certificates.items;
     size_t count = tls->certificates.count;
     struct wr_tls_certificate_options *certificates =
@@ -156,7 +205,7 @@ static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
         .min_version = (tls->versions & 1u) ? WR_TLS_1_2 : WR_TLS_1_3,
         .max_version = (tls->versions & 2u) ? WR_TLS_1_3 : WR_TLS_1_2,
         .alpn = alpn,
-        .alpn_count = alpn_names(errors, tls, alpn, WR_COUNT_OF(alpn)),
+        .alpn_count = alpn_names(errors, listener, alpn, WR_COUNT_OF(alpn)),
         .tickets = tls->tickets.enabled,
     };
     if (errors->count == before && wr_tls_server_new(&options, error, out) != WR_OK)
@@ -174,9 +223,26 @@ static struct wr_downstream_timeouts timeouts_of(const struct wr_model_timeouts 
         .keep_alive = from->keep_alive,
         .inactivity = from->inactivity,
         .request = from->request,
+        .tunnel = from->tunnel,
         .max_connection_age = from->max_connection_age,
         .linger = from->linger,
     };
+}
+
+static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
+{
+    struct wr_h2_options options = {
+        .max_concurrent_streams = wr_snapshot_u32(from->max_concurrent_streams),
+        .connection_window = wr_snapshot_u32(from->connection_window),
+        .header_table_size = wr_snapshot_u32(from->header_table_size),
+        .ping_interval = WR_NEVER,
+        .ping_timeout = WR_NEVER,
+    };
+    for (size_t i = 0; i < WR_FLOOD__COUNT; i++)
+        options.budgets[i] =
+            (struct wr_h2_budget){.burst = wr_snapshot_u32(from->budgets.of[i].burst),
+                                  .per_second = wr_snapshot_u32(from->budgets.of[i].per_second)};
+    return options;
 }
 
 static void check_deadlines(struct wr_errors *errors, const struct wr_model_listener *from)
@@ -219,7 +285,9 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
         .discard_limit = DISCARD_LIMIT,
         .max_requests = from->limits.requests_per_connection,
         .underscores = from->underscores,
+        .h2 = http2_of(&from->http2),
     };
+    options->plain_http2 = from->http2.enabled;
     options->proxy.forward = (struct wr_forward_options){
         .trusted = from->forwarded.trust.items,
         .trusted_count = from->forwarded.trust.count,
@@ -228,7 +296,7 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
     options->proxy.path_policy = (enum wr_path_policy)from->path;
     options->proxy.request_content_limit = from->limits.request_body;
     build_routes(owned, errors, model, from, &options->proxy.routes);
-    build_tls(owned, errors, &from->tls, &options->tls);
+    build_tls(owned, errors, from, &options->tls);
     check_deadlines(errors, from);
 }
 

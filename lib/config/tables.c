@@ -43,7 +43,7 @@ static const char *const version_words[] = {"tls1.2", "tls1.3", NULL};
 static const char *const refuse_words[] = {"reset", "close", "alert", NULL};
 static const char *const path_words[] = {"strict", "merge_slashes", "raw", NULL};
 static const char *const policy_words[] = {"round_robin", NULL};
-static const char *const protocol_words[] = {"http1", NULL};
+static const char *const protocol_words[] = {"auto", "http1", "http2", NULL};
 static const char *const retry_words[] = {"connect", "reused", NULL};
 static const char *const format_words[] = {"json", NULL};
 
@@ -53,7 +53,9 @@ static const struct wr_schema_field timeouts_fields[] = {
     DURATION(timeouts, request_header, "10s", WR_MSEC, "first byte of a request head to its end"),
     DURATION(timeouts, keep_alive, "60s", WR_MSEC, "between requests"),
     DURATION(timeouts, inactivity, "60s", WR_MSEC, "a request without progress either way"),
-    DURATION(timeouts, request, "infinity", WR_MSEC, "a request in all"),
+    DURATION(timeouts, request, "infinity", WR_MSEC,
+             "a request in all, or until it becomes a tunnel"),
+    DURATION(timeouts, tunnel, "1h", WR_MSEC, "a tunnel without a byte either way"),
     NUMBER(timeouts, linger, WR_KIND_DURATION, "5s", 0, 0, 3600 * WR_SEC,
            "our end of a connection to the client's"),
     DURATION(timeouts, max_connection_age, "infinity", WR_MSEC,
@@ -101,7 +103,7 @@ static const struct wr_schema_field listener_tls_fields[] = {
     WORDS(listener_tls, versions, WR_KIND_ENUM_SET, version_words, "tls1.2, tls1.3",
           "protocol versions"),
     PLAIN(listener_tls, alpn, WR_KIND_STRING_LIST, NULL, WR_SCHEMA_NOT_EMPTY,
-          "protocols offered, best first: http/1.1"),
+          "protocols offered, best first: h2, http/1.1"),
     NESTED(listener_tls, tickets, WR_KIND_MAP, tickets_map, 0, "session tickets"),
 };
 static const struct wr_schema_map listener_tls_map = MAP_OF(listener_tls, "tls", NULL, true);
@@ -115,6 +117,57 @@ static const struct wr_schema_field admission_fields[] = {
           "how a client is turned away"),
 };
 static const struct wr_schema_map admission_map = MAP_OF(admission, "admission", NULL, false);
+
+/* What clients do at times, and what only floods do: see lib/base/flood.def for the kinds. */
+#define BUDGET(at_once, rate)                                                                    \
+    {                                                                                            \
+        NUMBER(budget, burst, WR_KIND_COUNT, at_once, WR_SCHEMA_INFINITY, 1, 0, "at once"),      \
+            NUMBER(budget, per_second, WR_KIND_COUNT, rate, 0, 0, UINT32_MAX, "on the long run") \
+    }
+#define BUDGET_FIELDS 2
+static const struct wr_schema_field budget_fields[WR_FLOOD__COUNT][BUDGET_FIELDS] = {
+    [WR_FLOOD_RESET] = BUDGET("1000", "33"),   [WR_FLOOD_CONTINUATION] = BUDGET("1000", "200"),
+    [WR_FLOOD_PING] = BUDGET("2000", "1000"), /* gRPC measures the path with one a round trip */
+    [WR_FLOOD_SETTINGS] = BUDGET("100", "10"), [WR_FLOOD_PRIORITY] = BUDGET("1000", "100"),
+    [WR_FLOOD_EMPTY] = BUDGET("200", "50"),    [WR_FLOOD_WINDOW] = BUDGET("1000", "100"),
+};
+#define FLOOD(kind_of, word, meaning)                                    \
+    [WR_FLOOD_##kind_of] = {.name = "a budget",                          \
+                            .fields = budget_fields[WR_FLOOD_##kind_of], \
+                            .count = BUDGET_FIELDS,                      \
+                            .size = sizeof(struct wr_model_budget)},
+static const struct wr_schema_map budget_maps[WR_FLOOD__COUNT] = {
+#include "base/flood.def"
+};
+#undef FLOOD
+#define FLOOD(kind_of, word, meaning)               \
+    {.key = word,                                   \
+     .kind = WR_KIND_MAP,                           \
+     .offset = AT(budgets, of[WR_FLOOD_##kind_of]), \
+     .map = &budget_maps[WR_FLOOD_##kind_of],       \
+     .help = meaning},
+static const struct wr_schema_field budgets_fields[] = {
+#include "base/flood.def"
+};
+#undef FLOOD
+static const struct wr_schema_map budgets_map = MAP_OF(budgets, "budgets", NULL, false);
+
+#define HTTP2_KEYS(type, streams)                                                  \
+    NUMBER(type, max_concurrent_streams, WR_KIND_COUNT, streams, 0, 1, 100000,     \
+           "requests on one connection at once"),                                  \
+        NUMBER(type, connection_window, WR_KIND_SIZE, "1MiB", 0, 65535, INT32_MAX, \
+               "content on its way on one connection"),                            \
+        NUMBER(type, header_table_size, WR_KIND_SIZE, "4KiB", 0, 0, 1u << 20,      \
+               "of HPACK, each direction")
+
+static const struct wr_schema_field listener_http2_fields[] = {
+    PLAIN(listener_http2, enabled, WR_KIND_BOOL, "true", 0, "plain: by prior knowledge"),
+    HTTP2_KEYS(listener_http2, "128"),
+    NESTED(listener_http2, budgets, WR_KIND_MAP, budgets_map, 0,
+           "of what costs and brings nothing; beyond it the connection ends"),
+};
+static const struct wr_schema_map listener_http2_map =
+    MAP_OF(listener_http2, "http2", "enabled", false);
 
 static const struct wr_schema_field forwarded_fields[] = {
     PLAIN(forwarded, trust, WR_KIND_CIDR_LIST, NULL, 0,
@@ -141,6 +194,9 @@ static const struct wr_schema_field route_fields[] = {
     NESTED(route, match, WR_KIND_MAP, match_map, 0, "all of it must match; nothing matches all"),
     PLAIN(route, cluster, WR_KIND_STRING, NULL, WR_SCHEMA_NOT_EMPTY, "where requests go"),
     NESTED(route, respond, WR_KIND_MAP, respond_map, 0, "a fixed answer instead"),
+    PLAIN(route, upgrade, WR_KIND_STRING_LIST, NULL, 0,
+          "protocols a request may change to; websocket when left out"),
+    PLAIN(route, connect, WR_KIND_BOOL, "false", 0, "CONNECT makes a tunnel to the cluster"),
 };
 static const struct wr_schema_map route_map = MAP_OF(route, "a route", NULL, false);
 
@@ -151,6 +207,7 @@ static const struct wr_schema_field listener_fields[] = {
     NUMBER(listener, backlog, WR_KIND_COUNT, "4096", 0, 1, 1u << 20, "of the kernel's queue"),
     NESTED(listener, tls, WR_KIND_MAP, listener_tls_map, 0, "off when left out"),
     NESTED(listener, admission, WR_KIND_MAP, admission_map, 0, "limits on handshakes"),
+    NESTED(listener, http2, WR_KIND_MAP, listener_http2_map, 0, "limits and budgets of HTTP/2"),
     NESTED(listener, timeouts, WR_KIND_MAP, wr_schema_timeouts, 0, "over defaults"),
     NESTED(listener, limits, WR_KIND_MAP, wr_schema_limits, 0, "over defaults"),
     NESTED(listener, forwarded, WR_KIND_MAP, forwarded_map, 0, "trust in forwarding fields"),
@@ -176,6 +233,13 @@ static const struct wr_schema_field cluster_tls_fields[] = {
     PLAIN(cluster_tls, key, WR_KIND_STRING, NULL, 0, "its private key, PEM"),
 };
 static const struct wr_schema_map cluster_tls_map = MAP_OF(cluster_tls, "tls", NULL, true);
+
+static const struct wr_schema_field cluster_http2_fields[] = {
+    HTTP2_KEYS(cluster_http2, "100"),
+    DURATION(cluster_http2, ping_interval, "15s", WR_MSEC, "silence before a PING"),
+    DURATION(cluster_http2, ping_timeout, "5s", WR_MSEC, "for its answer"),
+};
+static const struct wr_schema_map cluster_http2_map = MAP_OF(cluster_http2, "http2", NULL, false);
 
 static const struct wr_schema_field cluster_timeouts_fields[] = {
     DURATION(cluster_timeouts, connect, "2s", WR_MSEC, "TCP and TLS together"),
@@ -210,7 +274,9 @@ static const struct wr_schema_field cluster_fields[] = {
     NESTED(cluster, endpoints, WR_KIND_MAP_LIST, endpoint_map,
            WR_SCHEMA_REQUIRED | WR_SCHEMA_NOT_EMPTY, "who serves it"),
     WORDS(cluster, policy, WR_KIND_ENUM, policy_words, "round_robin", "how one is picked"),
-    WORDS(cluster, protocol, WR_KIND_ENUM, protocol_words, "http1", "spoken to endpoints"),
+    WORDS(cluster, protocol, WR_KIND_ENUM, protocol_words, "auto",
+          "spoken to endpoints; auto: by ALPN, http1 without TLS"),
+    NESTED(cluster, http2, WR_KIND_MAP, cluster_http2_map, 0, "of its connections"),
     NESTED(cluster, tls, WR_KIND_MAP, cluster_tls_map, 0, "off when left out"),
     NESTED(cluster, timeouts, WR_KIND_MAP, cluster_timeouts_map, 0, "of connections"),
     NESTED(cluster, pool, WR_KIND_MAP, pool_map, 0, "keep-alive connections"),

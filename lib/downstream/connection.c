@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "codec/h1_server.h"
+#include "codec/h2_server.h"
 
 /* ---- the table of states ---- */
 
@@ -135,7 +136,10 @@ static void phase_expired(struct wr_connection *connection)
     case WR_CONNECTION_IDLE:
     case WR_CONNECTION_HEAD:
         blame(connection, phase->why);
-        connection->codec->ops->timed_out(connection->codec, phase->why);
+        if (connection->codec != NULL)
+            connection->codec->ops->timed_out(connection->codec, phase->why);
+        else
+            wr_sniff_end(connection);
         return;
     case WR_CONNECTION_REFUSING:
     case WR_CONNECTION_REFUSED:
@@ -256,7 +260,10 @@ void wr_connection_end(struct wr_connection *connection, enum wr_err why)
 void wr_connection_drain(struct wr_connection *connection)
 {
     connection->last_request = true;
-    connection->codec->ops->drain(connection->codec);
+    if (connection->codec != NULL)
+        connection->codec->ops->drain(connection->codec);
+    else if (connection->state == WR_CONNECTION_IDLE)
+        wr_sniff_end(connection);
 }
 
 /* ---- what the codec says ---- */
@@ -318,6 +325,7 @@ static const struct {
                                     const struct wr_server_codec_events *events, void *owner);
 } codecs[] = {
     {"http/1.1", wr_h1_server_new},
+    {"h2", wr_h2_server_new},
 };
 
 static size_t choose_codec(struct wr_str alpn)
@@ -344,6 +352,15 @@ static void name_client(struct wr_client_info *client)
     client->host_slice = wr_str(start, host.n < room ? host.n : room);
 }
 
+void wr_connection_speak(struct wr_connection *connection, struct wr_str protocol)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    connection->codec = codecs[choose_codec(protocol)].make(
+        connection->transport, &downstream->options->codec, &downstream->exchanges,
+        &connection->client, &codec_events, connection);
+    wr_connection_set_state(connection, WR_CONNECTION_IDLE);
+}
+
 void wr_connection_serve(struct wr_connection *connection)
 {
     struct wr_downstream *downstream = connection->downstream;
@@ -355,8 +372,8 @@ void wr_connection_serve(struct wr_connection *connection)
     name_client(client);
     connection->retires = retirement(connection);
     connection->last_request = downstream->draining;
-    connection->codec = codecs[choose_codec(info.alpn)].make(
-        connection->transport, &downstream->options->codec, &downstream->exchanges, client,
-        &codec_events, connection);
-    wr_connection_set_state(connection, WR_CONNECTION_IDLE);
+    if (!client->tls && downstream->options->plain_http2)
+        wr_sniff_begin(connection);
+    else
+        wr_connection_speak(connection, info.alpn);
 }

@@ -32,10 +32,11 @@ struct wr_connection {
     };
     struct wr_downstream *downstream;
     struct wr_transport *transport;
-    struct wr_server_codec *codec; /* NULL: not served yet, or not any more */
-    struct wr_deadline deadline;   /* the earlier of the two below */
-    uint64_t phase_ends;           /* of the state */
-    uint64_t retires;              /* max_connection_age; WR_NEVER once it has passed */
+    struct wr_server_codec
+        *codec; /* NULL: not served yet, its first bytes are awaited, or not served any more */
+    struct wr_deadline deadline; /* the earlier of the two below */
+    uint64_t phase_ends;         /* of the state */
+    uint64_t retires;            /* max_connection_age; WR_NEVER once it has passed */
     uint64_t accepted;
     uint64_t sent_seen; /* FLUSHING: bytes on the wire when its deadline was set */
     struct wr_ticket ticket;
@@ -43,6 +44,7 @@ struct wr_connection {
     enum wr_connection_state state;
     enum wr_err ended; /* why it ends, the first word stands; WR_OK so far */
     bool last_request; /* the next request is told to be the last one */
+    uint8_t preface;   /* sniffing: bytes of the HTTP/2 preface that have come */
 };
 
 struct wr_downstream {
@@ -71,8 +73,10 @@ WR_MUST_USE enum wr_err wr_connection_open(struct wr_connection *connection, int
                                            const struct wr_transport_events *events);
 /* Moves it to the list of STATE, keeps the gauges, sets the deadline. */
 void wr_connection_set_state(struct wr_connection *connection, enum wr_connection_state state);
-/* Its transport is open: the codec takes over. */
+/* Its transport is open: the codec takes over, or on a plain one whoever waits for what its first bytes say. */
 void wr_connection_serve(struct wr_connection *connection);
+/* The codec of ALPN's PROTOCOL takes over; "": the one for those who name none. IDLE. */
+void wr_connection_speak(struct wr_connection *connection, struct wr_str protocol);
 /* A served one takes no further request: ends now when idle, after its response otherwise. */
 void wr_connection_drain(struct wr_connection *connection);
 /* Ends a served one now; counted as closed. WHY is ignored when a reason was known before. */
@@ -103,6 +107,13 @@ void wr_gate_count(struct wr_downstream *downstream, const struct wr_address *pe
 /* The controller's events and its turn. */
 extern const struct wr_admission_events wr_gate_admission_events;
 void wr_gate_turn(struct wr_task *task);
+
+/* ---- sniff.c: which protocol a plain connection speaks ---- */
+
+/* IDLE, or HEAD when some of it has come; wr_connection_speak() follows. */
+void wr_sniff_begin(struct wr_connection *connection);
+/* Before that: as an idle one that ends. */
+void wr_sniff_end(struct wr_connection *connection);
 
 /* ---- linger.c: the last words ---- */
 

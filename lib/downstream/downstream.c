@@ -85,6 +85,7 @@ static void lend_to_exchanges(struct wr_downstream *downstream)
     host->content_limit = downstream->options->content_limit;
     host->inactivity_timeout = downstream->options->timeouts.inactivity;
     host->request_timeout = downstream->options->timeouts.request;
+    host->tunnel_timeout = downstream->options->timeouts.tunnel;
     host->request_rate = downstream->options->request_rate;
 }
 

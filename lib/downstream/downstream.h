@@ -29,6 +29,7 @@ struct wr_downstream_timeouts {
     uint64_t keep_alive; /* between requests; also from established to the first byte of a head */
     uint64_t inactivity; /* of an exchange */
     uint64_t request;    /* of an exchange, in all */
+    uint64_t tunnel;     /* of a tunnel: no byte in either direction */
     /* From established; up to a tenth earlier, so that a crowd does not return as one. */
     uint64_t max_connection_age;
     uint64_t linger; /* our FIN to the peer's; until our FIN is out, `inactivity` */
@@ -37,6 +38,8 @@ struct wr_downstream_timeouts {
 struct wr_downstream_options {
     const char *name;
     struct wr_tls_server *tls; /* NULL: plain */
+    bool
+        plain_http2; /* a plain one takes HTTP/2 too, from who begins with its preface (prior knowledge) */
     struct wr_admission_options admission;
     enum wr_refuse_with refuse_with;
     const struct wr_cidr *trusted; /* class `trusted` */

@@ -36,6 +36,7 @@ void wr_exchange_host_init(struct wr_exchange_host *host)
     *host = (struct wr_exchange_host){
         .inactivity_timeout = WR_NEVER,
         .request_timeout = WR_NEVER,
+        .tunnel_timeout = WR_NEVER,
         .spare_limit = SPARE_EXCHANGES,
     };
 }
@@ -53,18 +54,40 @@ void wr_exchange_host_clear(struct wr_exchange_host *host)
 
 /* ---- phases and the deadline ---- */
 
+bool wr_exchange_awaits_tunnel(const struct wr_exchange *exchange)
+{
+    const struct wr_head *request = exchange->request.head;
+    return request != NULL && request->tunnel != WR_TUNNEL_NONE &&
+           exchange->response.state == WR_MESSAGE_WAITING;
+}
+
+static bool is_tunnel(const struct wr_exchange *exchange)
+{
+    const struct wr_head *response = exchange->response.head;
+    return response != NULL && response->tunnel != WR_TUNNEL_NONE;
+}
+
+/* A request for a tunnel is handed over whole with its head. */
+static bool is_handed_over(const struct wr_exchange *exchange)
+{
+    const struct wr_message *request = &exchange->request;
+    return request->state == WR_MESSAGE_DONE ||
+           (request->head_delivered && wr_exchange_awaits_tunnel(exchange));
+}
+
 enum wr_exchange_phase wr_exchange_phase(const struct wr_exchange *exchange)
 {
     if (exchange->response.state != WR_MESSAGE_WAITING)
-        return WR_PHASE_RESPONSE;
-    return exchange->request.state == WR_MESSAGE_DONE ? WR_PHASE_WAITING : WR_PHASE_REQUEST;
+        return is_tunnel(exchange) ? WR_PHASE_TUNNEL : WR_PHASE_RESPONSE;
+    return is_handed_over(exchange) ? WR_PHASE_WAITING : WR_PHASE_REQUEST;
 }
 
 /* Whose stillness it is while the request is on its way. */
 static enum wr_err stalled_request(const struct wr_exchange *exchange)
 {
     const struct wr_message *request = &exchange->request;
-    bool client_may_send = request->state == WR_MESSAGE_OPEN && !exchange->held_up;
+    bool client_may_send = request->state == WR_MESSAGE_OPEN && !exchange->held_up &&
+                           !wr_exchange_awaits_tunnel(exchange);
     bool head_missing = request->state == WR_MESSAGE_WAITING;
     return client_may_send || head_missing ? WR_ERR_REQUEST_CONTENT_TIMEOUT
                                            : WR_ERR_RESPONSE_TIMEOUT;
@@ -86,6 +109,17 @@ static enum wr_err no_response(const struct wr_exchange *exchange)
     return WR_ERR_RESPONSE_TIMEOUT;
 }
 
+static enum wr_err stalled_tunnel(const struct wr_exchange *exchange)
+{
+    (void)exchange;
+    return WR_ERR_TUNNEL_TIMEOUT;
+}
+
+static uint64_t tunnel_inactive_at(const struct wr_exchange *exchange)
+{
+    return wr_time_add(exchange->last_progress, exchange->host->tunnel_timeout);
+}
+
 static uint64_t inactive_at(const struct wr_exchange *exchange)
 {
     return wr_time_add(exchange->last_progress, exchange->host->inactivity_timeout);
@@ -103,15 +137,16 @@ static const struct phase_rule {
     uint64_t (*due_at)(const struct wr_exchange *exchange);
     enum wr_err (*reason)(const struct wr_exchange *exchange);
 } phase_rules[] = {
-    [WR_PHASE_REQUEST] = {inactive_at, stalled_request},   /* inactivity_timeout, stall */
-    [WR_PHASE_WAITING] = {response_due_at, no_response},   /* response_timeout, absolute */
-    [WR_PHASE_RESPONSE] = {inactive_at, stalled_response}, /* inactivity_timeout, stall */
+    [WR_PHASE_REQUEST] = {inactive_at, stalled_request},      /* inactivity_timeout, stall */
+    [WR_PHASE_WAITING] = {response_due_at, no_response},      /* response_timeout, absolute */
+    [WR_PHASE_RESPONSE] = {inactive_at, stalled_response},    /* inactivity_timeout, stall */
+    [WR_PHASE_TUNNEL] = {tunnel_inactive_at, stalled_tunnel}, /* tunnel_timeout, stall */
 };
 
-/* Beside the phases: request_timeout, absolute. */
+/* Beside the phases: request_timeout, absolute. A tunnel has answered the request and goes on. */
 static uint64_t request_due_at(const struct wr_exchange *exchange)
 {
-    if (exchange->request_expired)
+    if (exchange->request_expired || is_tunnel(exchange))
         return WR_NEVER;
     return wr_time_add(exchange->head_complete, exchange->host->request_timeout);
 }
@@ -314,6 +349,14 @@ static unsigned response_status(const struct wr_exchange *exchange)
     return response->head_delivered ? response->head->status : 0;
 }
 
+static struct wr_str tunnel_name(const struct wr_exchange *exchange)
+{
+    if (!is_tunnel(exchange))
+        return WR_STR_EMPTY;
+    const struct wr_head *request = exchange->request.head;
+    return request->tunnel == WR_TUNNEL_UPGRADE ? request->protocol : WR_STR("connect");
+}
+
 static uint64_t between(uint64_t from, uint64_t to)
 {
     return from == WR_NEVER || to == WR_NEVER || to < from ? WR_NEVER : to - from;
@@ -363,6 +406,7 @@ static void write_access_log(const struct wr_exchange *exchange, uint64_t durati
         .request_id = exchange->request_id,
         .forwarded_for = exchange->forwarded_for,
         .status = response_status(exchange),
+        .tunnel = tunnel_name(exchange),
         .request_bytes = exchange->request.put_bytes,
         .response_bytes = exchange->response.taken_bytes,
         .route = exchange->route,

@@ -42,7 +42,8 @@ struct wr_exchange_host {
     struct wr_listener_metrics *metrics;
     size_t content_limit;        /* bytes of content held a message */
     uint64_t inactivity_timeout; /* microseconds without progress in either direction */
-    uint64_t request_timeout;    /* microseconds from complete head to end */
+    uint64_t request_timeout;    /* microseconds from complete head to end, or to a tunnel */
+    uint64_t tunnel_timeout;     /* of a tunnel: microseconds without a byte in either direction */
     uint64_t
         request_rate; /* bytes a second of content that a client owes while it may send (behaviour row 52); 0: none */
 
@@ -62,7 +63,7 @@ struct wr_exchange;
 /* Whoever answers exchanges (the proxy): set by its start function. */
 struct wr_exchange_handler {
     /* The exchange's deadline has come: WHY is REQUEST_CONTENT_TIMEOUT, RESPONSE_TIMEOUT, CLIENT_READ_TIMEOUT,
-     * RESPONSE_CONTENT_TIMEOUT or REQUEST_TIMEOUT, and is blamed already. The handler answers locally (after
+     * RESPONSE_CONTENT_TIMEOUT, TUNNEL_TIMEOUT or REQUEST_TIMEOUT, and is blamed already. The handler answers locally (after
      * wr_message_drop_source()) or cancels the response; it must do one, RESPONSE_TIMEOUT and REQUEST_TIMEOUT come but once. Not
      * called when the response is over as a message: see wr_exchange_owner. Without a handler both messages are cancelled. */
     void (*expired)(void *handler, enum wr_err why);
@@ -74,7 +75,8 @@ struct wr_exchange_handler {
 struct wr_exchange_owner {
     /* The deadline has come when the response message is over but the exchange is not: REQUEST_CONTENT_TIMEOUT when the request
      * message is still open (it was answered early), else CLIENT_READ_TIMEOUT (the last bytes wait in the transport, or the
-     * discarded rest of a request does not come), or REQUEST_TIMEOUT. The owner gives the client up and finishes. */
+     * discarded rest of a request does not come), or REQUEST_TIMEOUT, or TUNNEL_TIMEOUT (only one direction is left). The owner
+     * gives the client up and finishes. */
     void (*expired)(void *owner, enum wr_err why);
 };
 
@@ -82,6 +84,7 @@ enum wr_exchange_phase {
     WR_PHASE_REQUEST,  /* request content still comes, no response head yet */
     WR_PHASE_WAITING,  /* request sent whole, waiting for the response head */
     WR_PHASE_RESPONSE, /* response content */
+    WR_PHASE_TUNNEL,   /* the response has accepted a tunnel */
 };
 
 struct wr_exchange {
@@ -151,6 +154,8 @@ void wr_exchange_set_handler(struct wr_exchange *exchange, const struct wr_excha
 void wr_exchange_rearm(struct wr_exchange *exchange);
 /* Progress no message sees: output of the response left the transport, content of an answered request was discarded. */
 void wr_exchange_progress(struct wr_exchange *exchange);
+/* A tunnel was asked for, and no final response head has come yet. */
+bool wr_exchange_awaits_tunnel(const struct wr_exchange *exchange);
 enum wr_exchange_phase wr_exchange_phase(const struct wr_exchange *exchange);
 
 /* Notes how it went wrong; the first word stands. */

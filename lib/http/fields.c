@@ -23,7 +23,7 @@ static const struct known_field known[WR_FIELD__COUNT] = {
 #undef FIELD
 };
 
-#define LONGEST 19
+#define LONGEST 20
 #define MOST_OF_A_LENGTH 5
 
 /* The known fields of each length, ended by WR_FIELD_OTHER: a look-up compares five names at most. A unit test finds every
@@ -48,9 +48,10 @@ static const uint8_t of_length[LONGEST + 1][MOST_OF_A_LENGTH + 1] = {
     [15] = {WR_FIELD_ACCEPT_ENCODING, WR_FIELD_X_FORWARDED_FOR},
     [16] = {WR_FIELD_CONTENT_ENCODING, WR_FIELD_X_FORWARDED_HOST, WR_FIELD_PROXY_CONNECTION,
             WR_FIELD_WWW_AUTHENTICATE},
-    [17] = {WR_FIELD_TRANSFER_ENCODING, WR_FIELD_X_FORWARDED_PROTO},
+    [17] = {WR_FIELD_TRANSFER_ENCODING, WR_FIELD_X_FORWARDED_PROTO, WR_FIELD_SEC_WEBSOCKET_KEY},
     [18] = {WR_FIELD_PROXY_AUTHENTICATE},
     [19] = {WR_FIELD_PROXY_AUTHORIZATION},
+    [20] = {WR_FIELD_SEC_WEBSOCKET_ACCEPT},
 };
 
 enum wr_field_id wr_field_lookup(struct wr_str name)
@@ -108,14 +109,15 @@ void wr_fields_add(struct wr_fields *fields, struct wr_arena *arena, struct wr_s
                    struct wr_str value)
 {
     WR_ASSERT(name.n > 0); /* an empty name means dropped */
-    add(fields, arena, (struct wr_field){name, value, wr_field_lookup(name)});
+    add(fields, arena,
+        (struct wr_field){.name = name, .value = value, .id = wr_field_lookup(name)});
 }
 
 void wr_fields_add_known(struct wr_fields *fields, struct wr_arena *arena, enum wr_field_id id,
                          struct wr_str value)
 {
     WR_ASSERT(id != WR_FIELD_OTHER);
-    add(fields, arena, (struct wr_field){wr_field_name(id), value, id});
+    add(fields, arena, (struct wr_field){.name = wr_field_name(id), .value = value, .id = id});
 }
 
 struct wr_field *wr_fields_find(const struct wr_fields *fields, enum wr_field_id id)

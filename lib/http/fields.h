@@ -22,6 +22,8 @@ struct wr_field {
     struct wr_str name; /* lower case */
     struct wr_str value;
     enum wr_field_id id;
+    bool
+        sensitive; /* its sender wants it in no compression table (RFC 7541 section 7.1.3); HTTP/2 codecs heed it */
 };
 
 /* Removed fields stay in the array with name.n == 0 and are skipped by everyone. */

@@ -44,6 +44,7 @@ bool wr_method_is_idempotent(enum wr_method method)
 void wr_head_init(struct wr_head *head)
 {
     *head = (struct wr_head){
+        .protocol = WR_STR_EMPTY,
         .method_text = WR_STR_EMPTY,
         .scheme = WR_STR_EMPTY,
         .authority = WR_STR_EMPTY,

@@ -31,7 +31,19 @@ bool wr_method_is_idempotent(enum wr_method method);
 /* Length of content: a number of bytes, or */
 #define WR_LENGTH_UNKNOWN INT64_C(-1) /* chunked, or until the end of the stream */
 
+/* A request to turn the exchange into a tunnel, and a response that accepts it. Content is then the tunnel's bytes both ways,
+ * of unknown length and unframed, and end() is a half-close. A request for a tunnel is not LAST; its content may come only
+ * after a final response head with `tunnel` set. A response without `tunnel` declines: the request has no content then.
+ * The neutral form is that of HTTP/2: an accepting response has status 200; h1 codecs write and read 101 for UPGRADE. */
+enum wr_tunnel {
+    WR_TUNNEL_NONE,
+    WR_TUNNEL_UPGRADE, /* to `protocol`: Upgrade (RFC 9110 section 7.8), extended CONNECT (RFC 8441); method GET here */
+    WR_TUNNEL_CONNECT, /* RFC 9110 section 9.3.6; `path` is "" */
+};
+
 struct wr_head {
+    enum wr_tunnel tunnel;
+    struct wr_str protocol; /* of UPGRADE, lower case, one token */
     /* request */
     enum wr_method method;
     struct wr_str method_text;
@@ -40,7 +52,7 @@ struct wr_head {
     struct wr_str path;      /* path and query, origin form; "*" for OPTIONS */
     bool expect_continue;    /* Expect: 100-continue */
     bool accepts_trailers;   /* TE: trailers */
-    bool upgrade;            /* asked to change protocols (kept in the fields as `upgrade`) */
+    bool upgrade; /* Upgrade over HTTP/1.1: without a tunnel it is a request like any other */
     /* response */
     uint16_t status;
     /* both */

@@ -372,6 +372,18 @@ void wr_message_drop_source(struct wr_message *message, enum wr_err why)
     stop_source(message, why);
 }
 
+void wr_message_make_last(struct wr_message *message, enum wr_err why)
+{
+    if (wr_message_is_over(message))
+        return;
+    WR_ASSERT(message->state == WR_MESSAGE_OPEN && !message->head_delivered &&
+              message->put_bytes == 0);
+    message->head_last = true;
+    message->state = WR_MESSAGE_ENDED;
+    stop_source(message, why);
+    note_progress(message);
+}
+
 void wr_message_arm_replay(struct wr_message *message)
 {
     if (message->replay_armed)

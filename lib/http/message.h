@@ -159,6 +159,9 @@ void wr_message_cancel(struct wr_message *message, enum wr_err why);
 /* Before the final head has been seen: takes the message away from its source, which gets stop(); the message is as new and
  * the sink still waits. For a local answer instead of the upstream's. No source: nothing happens. */
 void wr_message_drop_source(struct wr_message *message, enum wr_err why);
+/* Of a request for a tunnel that is not to become one, before anything of it was delivered: no content follows, as if the head
+ * had been given with LAST. The source gets stop(). */
+void wr_message_make_last(struct wr_message *message, enum wr_err why);
 /* From now on keep what is taken (up to `limit`), so that it can be sent once more. */
 void wr_message_arm_replay(struct wr_message *message);
 void wr_message_disarm_replay(struct wr_message *message);

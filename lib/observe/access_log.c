@@ -173,6 +173,7 @@ static char *put_request(char *at, const struct wr_access_exchange *x)
 static char *put_outcome(char *at, const struct wr_access_exchange *x)
 {
     at = put_number(at, WR_STR(",\"status\":"), x->status);
+    at = put_string(at, WR_STR(",\"tunnel\":\""), x->tunnel);
     at = put_number(at, WR_STR(",\"request_bytes\":"), x->request_bytes);
     at = put_number(at, WR_STR(",\"response_bytes\":"), x->response_bytes);
     at = put_string(at, WR_STR(",\"route\":\""), x->route);
@@ -192,7 +193,7 @@ static size_t foreign_bytes(const struct wr_access_exchange *x)
 {
     return x->listener.n + x->client.n + x->protocol.n + x->tls.n + x->method.n + x->scheme.n +
            x->authority.n + x->path.n + x->user_agent.n + x->referer.n + x->request_id.n +
-           x->forwarded_for.n + x->route.n + x->cluster.n + x->endpoint.n;
+           x->forwarded_for.n + x->tunnel.n + x->route.n + x->cluster.n + x->endpoint.n;
 }
 
 void wr_access_log_exchange(struct wr_access_log *log, const struct wr_access_exchange *exchange)

@@ -28,9 +28,10 @@ struct wr_access_exchange {
     struct wr_str referer;
     struct wr_str request_id;
     struct wr_str forwarded_for; /* as sent upstream */
-    unsigned status;             /* 0 = no response */
-    uint64_t request_bytes;      /* content */
-    uint64_t response_bytes;     /* content */
+    struct wr_str tunnel;    /* what the exchange became: "websocket", "connect"; "" = no tunnel */
+    unsigned status;         /* 0 = no response */
+    uint64_t request_bytes;  /* content */
+    uint64_t response_bytes; /* content */
     struct wr_str route;
     struct wr_str cluster;
     struct wr_str endpoint;

@@ -125,6 +125,11 @@ const char *wr_metrics_err_label(unsigned index)
     return wr_err_info((enum wr_err)index)->label;
 }
 
+const char *wr_metrics_flood_label(unsigned index)
+{
+    return wr_flood_label((enum wr_flood)index);
+}
+
 const char *wr_metrics_status_label(unsigned index)
 {
     static const char *const labels[] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};

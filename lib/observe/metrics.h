@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/flood.h"
 #include "base/list.h"
 #include "base/refusal.h"
 
@@ -120,6 +121,7 @@ void wr_histogram_record(struct wr_histogram *histogram, uint64_t usec);
 const char *wr_metrics_refusal_label(unsigned index);
 const char *wr_metrics_cause_label(unsigned index);
 const char *wr_metrics_err_label(unsigned index);
+const char *wr_metrics_flood_label(unsigned index);
 const char *wr_metrics_status_label(unsigned index);
 
 #endif

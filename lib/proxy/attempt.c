@@ -10,20 +10,21 @@ static void ask(struct wr_attempt *attempt, bool fresh);
 
 /* ---- what may be tried again ---- */
 
-/* A pooled connection may be closed by its upstream just as a request goes out on it (behaviour row 24). Once more, then,
- * if no byte of a response was seen, all of the content is still there, and the request either surely was not processed or
- * may be processed twice (RFC 9110 section 9.2.2). */
+/* A connection in use may be closed by its upstream just as a request goes out on it (behaviour row 24), and one of HTTP/2 may
+ * refuse a stream (row 42). Once more, then, if no byte of a response was seen, all of the content is still there, and the request
+ * either surely was not processed or may be processed twice (RFC 9110 section 9.2.2). */
 static bool may_resend(const struct wr_attempt *attempt, enum wr_err why)
 {
     const struct wr_exchange *exchange = attempt->exchange;
     enum wr_err_retry rule = wr_err_info(why)->retry;
-    if (!attempt->reused || attempt->resent || attempt->answering || rule == WR_RETRY_NEVER)
+    bool expected = attempt->reused || exchange->request_unsent;
+    if (!expected || attempt->resent || attempt->answering || rule == WR_RETRY_NEVER)
         return false;
     bool idempotent =
         rule == WR_RETRY_IDEMPOTENT && wr_method_is_idempotent(exchange->request.head->method);
     return wr_cluster_options(attempt->cluster)->retry_reused &&
            (exchange->request_unsent || idempotent) && wr_message_can_rewind(&exchange->request) &&
-           wr_cluster_allow_retry(attempt->cluster);
+           wr_cluster_allow_retry(attempt->cluster, attempt->reused && exchange->request_unsent);
 }
 
 /* Nothing was sent when a connection could not be made; another endpoint may do better. */
@@ -32,7 +33,8 @@ static bool may_reconnect(const struct wr_attempt *attempt, enum wr_err why)
     const struct wr_cluster_options *options = wr_cluster_options(attempt->cluster);
     return options->retry_connect && wr_err_info(why)->retry != WR_RETRY_NEVER &&
            attempt->connects_failed < options->endpoint_count &&
-           attempt->connects_failed < MAX_CONNECTS && wr_cluster_allow_retry(attempt->cluster);
+           attempt->connects_failed < MAX_CONNECTS &&
+           wr_cluster_allow_retry(attempt->cluster, false);
 }
 
 static void note_failure(const struct wr_attempt *attempt, enum wr_err why)
@@ -102,12 +104,22 @@ static bool is_idle_continue(const struct wr_exchange *exchange, const struct wr
            exchange->request.put_bytes > 0;
 }
 
+/* A client that would take any success for its tunnel must not be told one that is none: CONNECT, and an upgrade over HTTP/2 (RFC
+ * 8441 section 4). */
+static bool pretends(const struct wr_exchange *exchange, const struct wr_head *head)
+{
+    const struct wr_head *request = exchange->request.head;
+    return request->tunnel != WR_TUNNEL_NONE && !request->upgrade &&
+           head->tunnel == WR_TUNNEL_NONE && head->status >= 200 && head->status < 300;
+}
+
 static bool response_head(void *owner, struct wr_head *head, unsigned flags)
 {
     struct wr_attempt *attempt = owner;
     struct wr_exchange *exchange = attempt->exchange;
     attempt->answering = true;
-    if (wr_forward_response(&attempt->proxy->forward, exchange, head) != WR_OK) {
+    if (pretends(exchange, head) ||
+        wr_forward_response(&attempt->proxy->forward, exchange, head) != WR_OK) {
         note_failure(attempt, WR_ERR_BAD_RESPONSE);
         wr_message_set_policy(&exchange->response, NULL, NULL);
         wr_message_drop_source(&exchange->response, WR_ERR_BAD_RESPONSE);

@@ -154,7 +154,8 @@ enum wr_err wr_forward_request(struct wr_forward *forward, struct wr_exchange *e
     struct wr_arena *arena = &exchange->arena;
     if (!drop_connection_specific(&head->fields))
         return WR_ERR_BAD_REQUEST;
-    head->upgrade = false; /* answered as plain HTTP (RFC 9110 section 7.8) */
+    if (head->tunnel != WR_TUNNEL_NONE) /* each hop has its own (RFC 8441 section 5) */
+        wr_fields_remove(&head->fields, WR_FIELD_SEC_WEBSOCKET_KEY);
 
     if (!wr_cidr_list_contains(options->trusted, options->trusted_count,
                                &exchange->client->address))
@@ -177,6 +178,8 @@ enum wr_err wr_forward_response(struct wr_forward *forward, struct wr_exchange *
 {
     if (!drop_connection_specific(&head->fields))
         return WR_ERR_BAD_RESPONSE;
+    if (head->tunnel != WR_TUNNEL_NONE)
+        wr_fields_remove(&head->fields, WR_FIELD_SEC_WEBSOCKET_ACCEPT);
     wr_fields_add_known(&head->fields, &exchange->arena, WR_FIELD_VIA, via_for(forward, head));
     return WR_OK;
 }

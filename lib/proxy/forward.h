@@ -2,7 +2,7 @@
  *
  * Requests: connection-specific fields and those that Connection nominates go; Via, X-Forwarded-For, -Proto, -Host and
  * X-Request-Id are set, what a peer that is not trusted says about them is not believed. Responses: connection-specific
- * fields go, Via is added. RFC 9110 section 7.6. */
+ * fields go, Via is added. RFC 9110 section 7.6. Of a tunnel the codecs write what makes it one, from `tunnel` and `protocol`. */
 #ifndef WR_PROXY_FORWARD_H
 #define WR_PROXY_FORWARD_H
 

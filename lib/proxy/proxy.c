@@ -71,6 +71,8 @@ static enum wr_err limit_content(struct answer *answer)
 {
     struct wr_message *request = &answer->exchange->request;
     uint64_t limit = answer->proxy->options->request_content_limit;
+    if (request->head->tunnel != WR_TUNNEL_NONE)
+        return WR_OK;
     if (request->head->content_length != WR_LENGTH_UNKNOWN &&
         (uint64_t)request->head->content_length > limit)
         return WR_ERR_CONTENT_TOO_LARGE;
@@ -124,9 +126,40 @@ static enum wr_err check(const struct wr_exchange *exchange)
 {
     if (exchange->refused != WR_OK)
         return exchange->refused;
-    enum wr_method method = exchange->request.head->method;
-    return method == WR_METHOD_CONNECT || method == WR_METHOD_TRACE ? WR_ERR_METHOD_NOT_ALLOWED
-                                                                    : WR_OK;
+    return exchange->request.head->method == WR_METHOD_TRACE ? WR_ERR_METHOD_NOT_ALLOWED : WR_OK;
+}
+
+static enum wr_err normalise_path(const struct answer *answer)
+{
+    struct wr_exchange *exchange = answer->exchange;
+    struct wr_head *head = exchange->request.head;
+    if (head->tunnel == WR_TUNNEL_CONNECT)
+        return WR_OK; /* it has none */
+    return wr_path_normalise(head->path, answer->proxy->options->path_policy, &exchange->arena,
+                             &head->path);
+}
+
+static bool allows_tunnel(const struct wr_route *route, const struct wr_head *head)
+{
+    if (route->action != WR_ROUTE_CLUSTER)
+        return false;
+    return head->tunnel == WR_TUNNEL_CONNECT ? route->connect
+                                             : wr_route_upgrades(route, head->protocol);
+}
+
+/* A tunnel the route does not allow is refused; an Upgrade is an offer, and without it the request is like any other (RFC 9110
+ * section 7.8). */
+static enum wr_err judge_tunnel(struct wr_exchange *exchange, const struct wr_route *route)
+{
+    struct wr_head *head = exchange->request.head;
+    if (head->tunnel == WR_TUNNEL_NONE || allows_tunnel(route, head))
+        return WR_OK;
+    if (!head->upgrade)
+        return WR_ERR_METHOD_NOT_ALLOWED;
+    head->tunnel = WR_TUNNEL_NONE;
+    head->content_length = 0;
+    wr_message_make_last(&exchange->request, WR_ERR_CANCELLED);
+    return WR_OK;
 }
 
 /* An error is the answer. */
@@ -137,17 +170,20 @@ static enum wr_err begin(struct answer *answer)
     enum wr_err err = check(exchange);
     if (err != WR_OK)
         return err;
-    struct wr_head *head = exchange->request.head;
-    err = wr_path_normalise(head->path, options->path_policy, &exchange->arena, &head->path);
+    err = normalise_path(answer);
     if (err == WR_OK)
         err = limit_content(answer);
     if (err != WR_OK)
         return err;
 
-    const struct wr_route *route = wr_route_find(&options->routes, head);
+    const struct wr_route *route = wr_route_find(&options->routes, exchange->request.head);
+    bool connect = exchange->request.head->tunnel == WR_TUNNEL_CONNECT;
     if (route == NULL)
-        return WR_ERR_NO_ROUTE;
+        return connect ? WR_ERR_METHOD_NOT_ALLOWED : WR_ERR_NO_ROUTE;
     exchange->route = wr_str_from(route->name);
+    err = judge_tunnel(exchange, route);
+    if (err != WR_OK)
+        return err;
     if (route->action == WR_ROUTE_CLUSTER)
         return send_upstream(answer, route->cluster);
     wr_local_respond(exchange, &route->respond);

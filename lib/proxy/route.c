@@ -36,6 +36,15 @@ static bool path_matches(struct wr_str prefix, struct wr_str path)
     return prefix.p[prefix.n - 1] == '/' || path.n == prefix.n || path.p[prefix.n] == '/';
 }
 
+bool wr_route_upgrades(const struct wr_route *route, struct wr_str protocol)
+{
+    for (size_t i = 0; i < route->upgrade_count; i++) {
+        if (wr_str_eq(route->upgrades[i], protocol))
+            return true;
+    }
+    return false;
+}
+
 const struct wr_route *wr_route_find(const struct wr_route_table *table, const struct wr_head *head)
 {
     struct wr_str host = without_root_dot(wr_authority_host(head->authority));

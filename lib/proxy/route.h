@@ -27,12 +27,19 @@ struct wr_route {
     enum wr_route_action action;
     unsigned cluster; /* index, of WR_ROUTE_CLUSTER */
     struct wr_respond_options respond;
+    /* Of WR_ROUTE_CLUSTER: what a request may make a tunnel for. */
+    const struct wr_str *upgrades; /* protocols, in lower case */
+    size_t upgrade_count;
+    bool connect; /* CONNECT */
 };
 
 struct wr_route_table {
     const struct wr_route *routes;
     size_t count;
 };
+
+/* Whether requests of ROUTE may become tunnels for PROTOCOL, in lower case. */
+bool wr_route_upgrades(const struct wr_route *route, struct wr_str protocol);
 
 /* The first that matches HEAD (path already normalised), or NULL. */
 const struct wr_route *wr_route_find(const struct wr_route_table *table,

@@ -283,6 +283,10 @@ void wr_transport_set_events(struct wr_transport *transport,
 {
     transport->events = events;
     transport->owner = owner;
+    if (transport->output == WR_OUTPUT_TOLD && wr_transport_is_live(transport)) {
+        transport->output = WR_OUTPUT_FIN;
+        wr_loop_defer(transport->host->loop, &transport->output_task);
+    }
 }
 
 void wr_transport_established(struct wr_transport *transport)
@@ -454,7 +458,17 @@ static void close_fd(int fd)
 
 void wr_transport_close(struct wr_transport *transport)
 {
-    finish(transport, close_fd);
+    finish(transport, transport != NULL && transport->spoilt ? wr_socket_reset : close_fd);
+}
+
+void wr_transport_spoil(struct wr_transport *transport)
+{
+    transport->spoilt = true;
+}
+
+void wr_transport_unspoil(struct wr_transport *transport)
+{
+    transport->spoilt = false;
 }
 
 void wr_transport_reset(struct wr_transport *transport)

@@ -105,7 +105,8 @@ WR_MUST_USE enum wr_err wr_transport_adopt_client(struct wr_transport_host *host
                                                   const struct wr_transport_events *events,
                                                   void *owner, struct wr_transport **out);
 
-/* Hands callbacks to another owner (downstream to its codec, and back). */
+/* Hands callbacks to another owner (downstream to its codec, and back). From within readable(): what that call leaves is offered to
+ * the new owner at once. After flushed() was called: the new owner hears it too. */
 void wr_transport_set_events(struct wr_transport *transport,
                              const struct wr_transport_events *events, void *owner);
 
@@ -123,6 +124,10 @@ void wr_transport_admit(struct wr_transport *transport);
 /* Before OPEN only. RESET and CLOSE close at once (as wr_transport_close()). ALERT drains, says so and ends: flushed()
  * follows, the owner then waits for the peer's end under its own deadline and closes. */
 void wr_transport_refuse(struct wr_transport *transport, enum wr_refuse_with how);
+
+/* From within readable(), by who has looked and hands over: N bytes of earlier calls, to be offered again before all else. This
+ * call then takes nothing. */
+void wr_transport_put_back(struct wr_transport *transport, const void *p, size_t n);
 
 /* ---- reading ---- Reasons are bits; reading goes on when none is left (in a later turn, never from within the call). */
 #define WR_PAUSE_BUSY 1u  /* the codec is not ready for the next message */
@@ -155,5 +160,8 @@ void wr_transport_end(struct wr_transport *transport);
 void wr_transport_close(struct wr_transport *transport);
 /* As close, by RST: the peer must not take what it got for the whole. */
 void wr_transport_reset(struct wr_transport *transport);
+/* For who uses the transport but does not own it: a close is a reset from now on / no longer. */
+void wr_transport_spoil(struct wr_transport *transport);
+void wr_transport_unspoil(struct wr_transport *transport);
 
 #endif

@@ -99,7 +99,9 @@ struct wr_transport {
     enum wr_output_state output;
     bool accepted; /* the peer is a client */
     bool closed;
+    bool spoilt;     /* what the peer got is not the whole */
     bool discarding; /* input is thrown away */
+    bool put_back;   /* by the owner, in the call of this moment */
     bool over_high;  /* output was above the high mark: writable() is due */
     bool alerted;    /* refused by alert: no TLS any more, bytes are bytes */
 };

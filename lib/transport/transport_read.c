@@ -48,12 +48,34 @@ void wr_transport_read_later(struct wr_transport *transport)
         wr_loop_defer_next(transport->host->loop, &transport->input_task);
 }
 
+/* How many of N bytes the owner took, and who it has handed over to in the call. */
+static size_t offer(struct wr_transport *transport, const uint8_t *p, size_t n)
+{
+    const struct wr_transport_events *events;
+    size_t taken = 0;
+    transport->put_back = false;
+    do {
+        events = transport->events;
+        taken += events->readable != NULL ? events->readable(transport->owner, p + taken, n - taken)
+                                          : n - taken;
+        WR_ASSERT(taken <= n);
+    } while (taken < n && transport->events != events && !transport->put_back &&
+             !transport->discarding && wr_transport_may_read(transport));
+    return taken;
+}
+
+void wr_transport_put_back(struct wr_transport *transport, const void *p, size_t n)
+{
+    struct wr_bytes back;
+    wr_bytes_init(&back, &transport->host->chunks);
+    wr_bytes_append(&back, p, n);
+    wr_bytes_prepend(&wr_transport_pipeline(transport)->input, &back);
+    transport->put_back = true;
+}
+
 void wr_transport_deliver(struct wr_transport *transport, const uint8_t *p, size_t n)
 {
-    if (transport->events->readable == NULL)
-        return;
-    size_t taken = transport->events->readable(transport->owner, p, n);
-    WR_ASSERT(taken <= n);
+    size_t taken = offer(transport, p, n);
     if (taken < n && !transport->closed && !transport->discarding)
         wr_bytes_append(&wr_transport_pipeline(transport)->input, p + taken, n - taken);
 }
@@ -74,11 +96,7 @@ static void deliver_kept(struct wr_transport *transport)
     while (input != NULL && input->length > 0 && !transport->discarding &&
            wr_transport_may_read(transport)) {
         struct wr_str piece = wr_bytes_front(input);
-        size_t taken = piece.n;
-        if (transport->events->readable != NULL)
-            taken =
-                transport->events->readable(transport->owner, (const uint8_t *)piece.p, piece.n);
-        WR_ASSERT(taken <= piece.n);
+        size_t taken = offer(transport, (const uint8_t *)piece.p, piece.n);
         if (transport->closed)
             return;
         wr_bytes_consume(input, taken);

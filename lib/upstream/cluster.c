@@ -7,72 +7,10 @@
 #include "observe/log.h"
 #include "upstream/inside.h"
 #include "upstream/pool.h"
+#include "upstream/queue.h"
 
 /* An endpoint to which a connection could not be made is passed over that long while there is another. */
 #define AVOID_TIME (1 * WR_SEC)
-
-static struct wr_upstream_request *request_of(struct wr_list *link)
-{
-    return WR_CONTAINER_OF(link, struct wr_upstream_request, link);
-}
-
-/* ---- pending requests: in order of arrival; each has a connection being made for it, or is `queued` ---- */
-
-/* A connection being made that nobody waits for any more goes to the front of its list, where it is found first. */
-static void set_spare(struct wr_upstream_connection *connection)
-{
-    connection->wanted_by = NULL;
-    wr_list_remove(&connection->link);
-    wr_list_push_front(&connection->cluster->connections[WR_UPSTREAM_CONNECTING],
-                       &connection->link);
-}
-
-static void pair(struct wr_upstream_connection *connection, struct wr_upstream_request *request)
-{
-    connection->wanted_by = request;
-    request->connection = connection;
-    wr_list_remove(&connection->link);
-    wr_list_push_back(&connection->cluster->connections[WR_UPSTREAM_CONNECTING], &connection->link);
-}
-
-static void add_pending(struct wr_cluster *cluster, struct wr_upstream_request *request)
-{
-    wr_list_push_back(&cluster->pending, &request->link);
-    cluster->queued++;
-    wr_metric_inc(&cluster->metrics->upstream_pending);
-}
-
-/* Takes REQUEST off the list; the connection being made for it, if any, becomes a spare one. */
-static void remove_pending(struct wr_cluster *cluster, struct wr_upstream_request *request)
-{
-    wr_list_remove(&request->link);
-    wr_metric_dec(&cluster->metrics->upstream_pending);
-    struct wr_upstream_connection *connection = request->connection;
-    request->connection = NULL;
-    if (connection == NULL)
-        cluster->queued--;
-    else if (connection->state == WR_UPSTREAM_CONNECTING)
-        set_spare(connection);
-}
-
-static struct wr_upstream_request *first_queued(struct wr_cluster *cluster)
-{
-    for (struct wr_list *at = cluster->pending.next; at != &cluster->pending; at = at->next) {
-        if (request_of(at)->connection == NULL)
-            return request_of(at);
-    }
-    return NULL;
-}
-
-/* The oldest pending request that may be sent on a pooled connection. */
-static struct wr_upstream_request *first_poolable(struct wr_cluster *cluster)
-{
-    for (struct wr_list *at = cluster->pending.next; at != &cluster->pending; at = at->next) {
-        if (!request_of(at)->fresh)
-            return request_of(at);
-    }
-    return NULL;
-}
 
 /* ---- how the wish of a request ends ---- */
 
@@ -89,7 +27,7 @@ static void serve_with(struct wr_upstream_connection *connection,
 {
     struct wr_cluster_metrics *metrics = connection->cluster->metrics;
     struct wr_exchange *exchange = request->exchange;
-    bool reused = connection->state == WR_UPSTREAM_IDLE;
+    bool reused = connection->served > 0 || connection->pooled;
     wr_metric_inc(&metrics->upstream_requests);
     if (reused)
         wr_metric_inc(&metrics->upstream_reused);
@@ -133,55 +71,74 @@ static void note_failure(struct wr_cluster *cluster, struct wr_endpoint *endpoin
            endpoint->options->text, wr_err_text(why), detail[0] != '\0' ? ": " : "", detail);
 }
 
-/* Starts a connection for REQUEST, which is queued. An idle connection that was not fit for it makes room when there is no
- * slot left. False: it stays queued. */
+/* REQUEST, which is queued, gets a connection that is being made, or one is begun. An idle connection that was not fit for it
+ * makes room when there is no slot left. False: it stays queued. */
 static bool connect_for(struct wr_cluster *cluster, struct wr_upstream_request *request,
                         struct wr_endpoint *endpoint)
 {
-    struct wr_list *connecting = &cluster->connections[WR_UPSTREAM_CONNECTING];
-    if (!wr_list_empty(connecting)) {
-        struct wr_upstream_connection *spare =
-            WR_CONTAINER_OF(connecting->next, struct wr_upstream_connection, link);
-        if (spare->wanted_by == NULL) {
-            cluster->queued--;
-            pair(spare, request);
-            return true;
-        }
+    struct wr_upstream_connection *connection = wr_queue_find(cluster, endpoint);
+    if (connection == NULL && !has_slot(cluster))
+        connection = wr_queue_find(cluster, NULL);
+    if (connection != NULL) {
+        wr_queue_pair(connection, request);
+        return true;
     }
     if (!has_slot(cluster) && !wr_pool_evict(cluster))
         return false;
 
-    struct wr_upstream_connection *connection;
     enum wr_err err = wr_upstream_connection_new(cluster, endpoint, &connection);
     if (err != WR_OK) {
         note_failure(cluster, endpoint, err, "");
-        remove_pending(cluster, request);
+        wr_queue_remove(cluster, request);
         fail(request, err, endpoint);
         return true;
     }
-    cluster->queued--;
-    pair(connection, request);
+    wr_queue_pair(connection, request);
     return true;
 }
 
 /* ---- free connections and slots meet pending requests ---- */
 
+/* A connection that can take REQUEST now, or NULL. A retry is better off with a new one; where there is no slot for that, one of
+ * HTTP/2 will do, which may well have refused no more than that one stream. */
+static struct wr_upstream_connection *find_for(struct wr_cluster *cluster,
+                                               const struct wr_upstream_request *request,
+                                               const struct wr_endpoint *endpoint)
+{
+    bool full = !has_slot(cluster);
+    if (request->fresh && !full)
+        return NULL;
+    struct wr_upstream_connection *connection = wr_pool_find(cluster, endpoint, request->fresh);
+    if (connection == NULL && full && endpoint != NULL)
+        connection = wr_pool_find(cluster, NULL, request->fresh);
+    return connection;
+}
+
+/* The oldest that can be served; false: none can. Retries that cannot do not hold up the others. */
+static bool serve_one(struct wr_cluster *cluster)
+{
+    for (struct wr_list *at = cluster->pending.next; at != &cluster->pending; at = at->next) {
+        struct wr_upstream_request *request = wr_queue_request(at);
+        struct wr_upstream_connection *connection = find_for(cluster, request, NULL);
+        if (connection != NULL) {
+            wr_queue_remove(cluster, request);
+            serve_with(connection, request);
+            return true;
+        }
+        if (!request->fresh)
+            return false;
+    }
+    return false;
+}
+
 static void serve_pending(struct wr_task *task)
 {
     struct wr_cluster *cluster = WR_CONTAINER_OF(task, struct wr_cluster, serve);
-    struct wr_upstream_request *request;
-    while ((request = first_poolable(cluster)) != NULL) {
-        struct wr_upstream_connection *connection = wr_pool_find(cluster, NULL);
-        if (connection == NULL)
-            break;
-        remove_pending(cluster, request);
-        serve_with(connection, request);
-    }
-    while (cluster->queued > 0) {
-        request = first_queued(cluster);
-        if (!connect_for(cluster, request, next_endpoint(cluster)))
-            break;
-    }
+    while (serve_one(cluster))
+        continue;
+    while (cluster->queued > 0 &&
+           connect_for(cluster, wr_queue_first_queued(cluster), next_endpoint(cluster)))
+        continue;
     wr_pool_trim(cluster);
 }
 
@@ -191,34 +148,46 @@ void wr_cluster_slot_freed(struct wr_cluster *cluster)
         wr_loop_defer(cluster->loop, &cluster->serve);
 }
 
+/* A codec is still in its call, so nothing is opened here. */
+void wr_cluster_capacity_changed(struct wr_cluster *cluster)
+{
+    if (!wr_list_empty(&cluster->pending))
+        wr_loop_defer(cluster->loop, &cluster->serve);
+}
+
+/* Who gets CONNECTION, just made: whoever has waited longest. One that carries many leaves alone those who wait for another, or the
+ * endpoint that is reached first would get them all. */
+static struct wr_upstream_request *next_for(struct wr_upstream_connection *connection)
+{
+    struct wr_cluster *cluster = connection->cluster;
+    bool takes_more = wr_upstream_connection_room(connection) > 0 &&
+                      (connection->served == 0 || wr_pool_keeps(connection));
+    if (!takes_more || wr_list_empty(&cluster->pending))
+        return NULL;
+    if (!connection->multiplexes)
+        return wr_queue_request(cluster->pending.next);
+    struct wr_upstream_request *first = wr_queue_first_for(connection);
+    return first != NULL || cluster->queued == 0 ? first : wr_queue_first_queued(cluster);
+}
+
+/* Who had waited for it and gets nothing takes over what was being made for others, in the task. */
 void wr_cluster_connected(struct wr_upstream_connection *connection)
 {
     struct wr_cluster *cluster = connection->cluster;
     connection->endpoint->avoid_until = 0;
-
-    /* Whoever has waited longest gets it; who had asked for it takes over what was being made for that one. */
-    struct wr_upstream_request *asked = connection->wanted_by;
-    connection->wanted_by = NULL;
-    if (asked != NULL) {
-        asked->connection = NULL;
-        cluster->queued++;
+    wr_upstream_connection_set_state(connection, WR_UPSTREAM_IDLE);
+    for (struct wr_upstream_request *next; (next = next_for(connection)) != NULL;) {
+        wr_queue_remove(cluster, next);
+        serve_with(connection, next);
     }
-    if (wr_list_empty(&cluster->pending)) {
-        wr_upstream_connection_set_state(connection, WR_UPSTREAM_IDLE);
+    wr_queue_release(connection);
+    if (connection->state == WR_UPSTREAM_IDLE) {
+        connection->pooled = true;
         if (!wr_pool_keeps(connection))
             wr_upstream_connection_end(connection);
         else
             wr_pool_trim(cluster);
-        return;
     }
-    struct wr_upstream_request *oldest = request_of(cluster->pending.next);
-    struct wr_upstream_connection *being_made = oldest->connection;
-    remove_pending(cluster, oldest);
-    if (being_made != NULL && asked != NULL) {
-        cluster->queued--;
-        pair(being_made, asked);
-    }
-    serve_with(connection, oldest);
     wr_cluster_slot_freed(cluster);
 }
 
@@ -227,37 +196,46 @@ void wr_cluster_connect_failed(struct wr_upstream_connection *connection, enum w
 {
     struct wr_cluster *cluster = connection->cluster;
     struct wr_endpoint *endpoint = connection->endpoint;
-    struct wr_upstream_request *asked = connection->wanted_by;
-    connection->wanted_by = NULL;
     wr_upstream_connection_close(connection, why);
     note_failure(cluster, endpoint, why, detail);
-    if (asked != NULL) {
-        asked->connection = NULL;
-        cluster->queued++;
-        remove_pending(cluster, asked);
-        fail(asked, why, endpoint);
+    for (struct wr_upstream_request *request; (request = wr_queue_first_for(connection)) != NULL;) {
+        wr_queue_remove(cluster, request);
+        fail(request, why, endpoint);
     }
     wr_cluster_slot_freed(cluster);
 }
 
-void wr_cluster_stream_closed(struct wr_upstream_connection *connection, bool reusable)
+/* The last exchange of a connection that takes no more. What the codec has ended by itself, and what shares its connection with
+ * others, is written to the end; else nobody waits for the rest. */
+static void retire(struct wr_upstream_connection *connection)
+{
+    enum wr_transport_state state = wr_transport_state(connection->transport);
+    bool matters = !connection->spent || connection->multiplexes || state == WR_TRANSPORT_ENDED;
+    if (matters && state != WR_TRANSPORT_FAILED)
+        wr_upstream_connection_end(connection);
+    else
+        wr_upstream_connection_close(connection, WR_ERR_CANCELLED);
+}
+
+void wr_cluster_stream_closed(struct wr_upstream_connection *connection)
 {
     struct wr_cluster *cluster = connection->cluster;
-    if (!reusable) {
-        wr_upstream_connection_close(connection, WR_ERR_CANCELLED);
-        wr_cluster_slot_freed(cluster);
+    if (connection->streams > 0) {
+        wr_upstream_connection_set_state(connection, WR_UPSTREAM_ACTIVE);
+        wr_cluster_capacity_changed(cluster);
         return;
     }
-    if (!wr_pool_keeps(connection)) {
-        wr_upstream_connection_end(connection);
+    if (connection->spent || !wr_pool_keeps(connection)) {
+        retire(connection);
         wr_cluster_slot_freed(cluster);
         return;
     }
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_IDLE);
-    if (!wr_list_empty(&cluster->pending))
-        wr_loop_defer(cluster->loop, &cluster->serve); /* the codec is still in its call */
-    else
+    connection->pooled = true;
+    if (wr_list_empty(&cluster->pending))
         wr_pool_trim(cluster);
+    else
+        wr_cluster_capacity_changed(cluster);
 }
 
 /* ---- the public side ---- */
@@ -288,23 +266,18 @@ void wr_cluster_request(struct wr_cluster *cluster, struct wr_upstream_request *
     struct wr_endpoint *endpoint = NULL;
     if (!queue) {
         endpoint = next_endpoint(cluster);
-        struct wr_upstream_connection *idle = NULL;
-        if (!request->fresh) {
-            idle = wr_pool_find(cluster, endpoint);
-            if (idle == NULL && !has_slot(cluster))
-                idle = wr_pool_find(cluster, NULL);
-        }
-        if (idle != NULL) {
-            serve_with(idle, request);
+        struct wr_upstream_connection *connection = find_for(cluster, request, endpoint);
+        if (connection != NULL) {
+            serve_with(connection, request);
             return;
         }
     }
     request->cluster = cluster;
-    add_pending(cluster, request);
+    wr_queue_add(cluster, request);
     if (!queue && connect_for(cluster, request, endpoint))
         return;
     if (cluster->queued > cluster->options->max_pending) {
-        remove_pending(cluster, request);
+        wr_queue_remove(cluster, request);
         fail(request, WR_ERR_POOL_FULL, NULL);
     }
 }
@@ -313,15 +286,16 @@ void wr_upstream_request_cancel(struct wr_upstream_request *request)
 {
     if (request->cluster == NULL)
         return;
-    remove_pending(request->cluster, request);
+    wr_queue_remove(request->cluster, request);
     request->cluster = NULL;
 }
 
-bool wr_cluster_allow_retry(struct wr_cluster *cluster)
+bool wr_cluster_allow_retry(struct wr_cluster *cluster, bool unprocessed)
 {
-    if (cluster->freed ||
-        !wr_retry_budget_take(&cluster->budget, cluster->options->retry_budget_percent,
-                              wr_loop_now(cluster->loop)))
+    uint32_t percent = cluster->options->retry_budget_percent;
+    bool allowed = (unprocessed && percent > 0) ||
+                   wr_retry_budget_take(&cluster->budget, percent, wr_loop_now(cluster->loop));
+    if (cluster->freed || !allowed)
         return false;
     wr_metric_inc(&cluster->metrics->upstream_retries);
     return true;
@@ -349,10 +323,11 @@ struct wr_cluster *wr_cluster_new(struct wr_transport_host *host,
     cluster->endpoints = wr_new_zero(options->endpoint_count, sizeof(struct wr_endpoint));
     for (size_t i = 0; i < options->endpoint_count; i++) {
         cluster->endpoints[i].options = &options->endpoints[i];
-        wr_list_init(&cluster->endpoints[i].idle);
+        wr_list_init(&cluster->endpoints[i].ready);
     }
     for (size_t i = 0; i < WR_UPSTREAM_STATES; i++)
         wr_list_init(&cluster->connections[i]);
+    wr_list_init(&cluster->ready);
     wr_list_init(&cluster->pending);
     wr_task_init(&cluster->serve, serve_pending);
     return cluster;
@@ -378,8 +353,8 @@ void wr_cluster_free(struct wr_cluster *cluster)
     cluster->freed = true;
     wr_task_cancel(&cluster->serve);
     while (!wr_list_empty(&cluster->pending)) {
-        struct wr_upstream_request *request = request_of(cluster->pending.next);
-        remove_pending(cluster, request);
+        struct wr_upstream_request *request = wr_queue_request(cluster->pending.next);
+        wr_queue_remove(cluster, request);
         fail(request, WR_ERR_DRAINING, NULL);
     }
     for (size_t state = 0; state < WR_UPSTREAM_STATES; state++) {

@@ -1,7 +1,8 @@
 /* A cluster: endpoints that serve the same thing, and the connections of one worker to them.
  *
- * An idle connection is kept for reuse (keep-alive), never handed out when its socket is readable or at its end, and closed
- * after its timeout. Requests wait in order when the connection limit is reached. Not for threads: one object a worker. */
+ * A connection carries as many exchanges at once as its codec has capacity for. An idle one is kept for reuse (keep-alive), never
+ * handed out when its socket is readable or at its end, and closed after its timeout. Requests wait in order when the
+ * connection limit is reached. Not for threads: one object a worker. */
 #ifndef WR_UPSTREAM_CLUSTER_H
 #define WR_UPSTREAM_CLUSTER_H
 
@@ -22,8 +23,12 @@ struct wr_endpoint_options {
     const char *text; /* as configured, for logs */
 };
 
+/* AUTO: what ALPN says, HTTP/1.1 without TLS. HTTP2: with prior knowledge without TLS; with TLS ALPN must say so. */
+enum wr_cluster_protocol { WR_CLUSTER_AUTO, WR_CLUSTER_HTTP1, WR_CLUSTER_HTTP2 };
+
 struct wr_cluster_options {
     const char *name;
+    enum wr_cluster_protocol protocol; /* the ALPN list of `tls` agrees with it */
     const struct wr_endpoint_options *endpoints;
     size_t endpoint_count;
     struct wr_tls_client *tls; /* NULL: plain */
@@ -40,7 +45,8 @@ struct wr_cluster_options {
         retry_budget_percent; /* retries at most this share of requests, of the last ten seconds; a few are always allowed, unless it is 0 */
     bool retry_connect;       /* another endpoint is tried when a connection cannot be made */
     bool retry_reused;        /* the keep-alive race: once more on a fresh connection */
-    struct wr_client_codec_options codec;
+    struct wr_client_codec_options
+        codec; /* of it: exchanges a connection of HTTP/2 carries at most */
 };
 
 struct wr_cluster;
@@ -62,8 +68,8 @@ struct wr_upstream_connection;
 
 struct wr_upstream_request_events {
     /* A connection was found, and right after this call the exchange's messages get source and sink: whatever happens then is
-     * told through them. REUSED: it comes from the pool, so its peer may be closing it just now. The request object is free
-     * again. Must not ask for another connection. May come from within wr_cluster_request(). */
+     * told through them. REUSED: it has served before, carries other exchanges or comes from the pool, so its peer may be closing it
+     * just now. The request object is free again. Must not ask for another connection. May come from within wr_cluster_request(). */
     void (*attached)(struct wr_upstream_request *request,
                      const struct wr_endpoint_options *endpoint, bool reused);
     /* No connection was to be had. May come from within wr_cluster_request(). */
@@ -78,7 +84,8 @@ struct wr_upstream_request {
     struct wr_exchange *exchange;
     struct wr_cluster *cluster;
     struct wr_upstream_connection *connection; /* being made for it, or NULL */
-    bool fresh;                                /* never a pooled connection: a retry */
+    bool
+        fresh; /* a retry: no connection that was there before, unless there is no room for another and it is of HTTP/2 */
 };
 
 void wr_upstream_request_init(struct wr_upstream_request *request,
@@ -89,7 +96,8 @@ void wr_cluster_request(struct wr_cluster *cluster, struct wr_upstream_request *
 /* No longer wanted; no event follows. Can be called twice, and when never asked. */
 void wr_upstream_request_cancel(struct wr_upstream_request *request);
 
-/* True, and counted, when one more retry is within the budget. */
-bool wr_cluster_allow_retry(struct wr_cluster *cluster);
+/* True, and counted, when one more retry is within the budget. UNPROCESSED: the upstream has not looked at the request, on a connection
+ * that is alive or was used before: there is no outage that this could multiply, so the budget has no say unless it is 0. */
+bool wr_cluster_allow_retry(struct wr_cluster *cluster, bool unprocessed);
 
 #endif

@@ -5,19 +5,45 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "codec/h1_client.h"
+#include "codec/h2_client.h"
 #include "observe/log.h"
 #include "upstream/inside.h"
+#include "upstream/pool.h"
 
-/* Which codec speaks on an established connection, by what ALPN chose; the first when nothing was chosen. */
-static const struct {
+/* What waits to be written when nothing more is to be said may take that long. */
+#define CLOSING_TIME (1 * WR_SEC)
+#define CLOSING_TIME_WITH_OUTPUT (10 * WR_SEC)
+
+/* Which codec speaks on an established connection, by what ALPN chose. */
+static const struct protocol {
     struct wr_str alpn;
+    bool multiplexes;
     struct wr_client_codec *(*make)(struct wr_transport *transport,
                                     const struct wr_client_codec_options *options,
                                     struct wr_loop *loop,
                                     const struct wr_client_codec_events *events, void *owner);
 } protocols[] = {
-    {{"http/1.1", 8}, wr_h1_client_new},
+    {{"http/1.1", 8}, false, wr_h1_client_new},
+    {{"h2", 2}, true, wr_h2_client_new},
 };
+#define HTTP1 (&protocols[0])
+#define HTTP2 (&protocols[1])
+
+/* NULL: the upstream does not speak what it should. */
+static const struct protocol *choose_protocol(const struct wr_upstream_connection *connection)
+{
+    enum wr_cluster_protocol wanted = connection->cluster->options->protocol;
+    struct wr_tls_info info;
+    if (!wr_transport_tls_info(connection->transport, &info))
+        return wanted == WR_CLUSTER_HTTP2 ? HTTP2 : HTTP1;
+    if (info.alpn.n == 0)
+        return wanted == WR_CLUSTER_HTTP2 ? NULL : HTTP1;
+    for (size_t i = 0; i < WR_COUNT_OF(protocols); i++) {
+        if (wr_str_eq(info.alpn, protocols[i].alpn))
+            return &protocols[i];
+    }
+    return NULL;
+}
 
 /* ---- deadlines ---- */
 
@@ -52,9 +78,10 @@ static uint64_t idle_length(const struct wr_upstream_connection *connection)
 }
 
 /* For our end to be written; the connection goes anyway then. */
-static uint64_t closing_length(const struct wr_upstream_connection *connection WR_UNUSED)
+static uint64_t closing_length(const struct wr_upstream_connection *connection)
 {
-    return 1 * WR_SEC;
+    bool more = wr_transport_output(connection->transport) > 0;
+    return more ? CLOSING_TIME_WITH_OUTPUT : CLOSING_TIME;
 }
 
 /* How long a state may last and what comes then. ACTIVE has no row: the exchange's deadline holds. */
@@ -95,12 +122,41 @@ static void leave_state(struct wr_upstream_connection *connection)
     if (connection->state == WR_UPSTREAM_NONE)
         return;
     wr_list_remove(&connection->link);
-    wr_list_remove(&connection->by_endpoint);
+    wr_upstream_connection_withdraw(connection);
     cluster->counts[connection->state]--;
     _Atomic uint64_t *gauge = gauge_of(cluster, connection->state);
     if (gauge != NULL)
         wr_metric_dec(gauge);
     connection->state = WR_UPSTREAM_NONE;
+}
+
+unsigned wr_upstream_connection_room(const struct wr_upstream_connection *connection)
+{
+    if (connection->codec == NULL || connection->spent)
+        return 0;
+    unsigned room = connection->codec->ops->capacity(connection->codec);
+    unsigned carries = connection->endpoint->carries;
+    if (connection->settled || carries == 0)
+        return room;
+    /* Until the peer has told its limit, it is what another connection to it was told. */
+    unsigned left = carries > connection->streams ? carries - connection->streams : 0;
+    return left < room ? left : room;
+}
+
+void wr_upstream_connection_withdraw(struct wr_upstream_connection *connection)
+{
+    wr_list_remove(&connection->ready);
+    wr_list_remove(&connection->ready_at_endpoint);
+}
+
+/* On the lists of those that take one more exchange, if it does. */
+static void offer(struct wr_upstream_connection *connection)
+{
+    wr_upstream_connection_withdraw(connection);
+    if (wr_upstream_connection_room(connection) == 0 || !wr_pool_keeps(connection))
+        return;
+    wr_list_push_back(&connection->cluster->ready, &connection->ready);
+    wr_list_push_back(&connection->endpoint->ready, &connection->ready_at_endpoint);
 }
 
 void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
@@ -115,8 +171,8 @@ void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
     }
 
     wr_list_push_back(&cluster->connections[state], &connection->link);
-    if (state == WR_UPSTREAM_IDLE)
-        wr_list_push_back(&connection->endpoint->idle, &connection->by_endpoint);
+    if (state == WR_UPSTREAM_IDLE || state == WR_UPSTREAM_ACTIVE)
+        offer(connection);
     cluster->counts[state]++;
     _Atomic uint64_t *gauge = gauge_of(cluster, state);
     if (gauge != NULL)
@@ -130,11 +186,41 @@ void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
 
 /* ---- what the codec says ---- */
 
+/* How many exchanges a connection to this endpoint takes. Nothing can be learned from one that takes no more. */
+static void learn(struct wr_upstream_connection *connection)
+{
+    unsigned carries = connection->streams + connection->codec->ops->capacity(connection->codec);
+    connection->settled = true;
+    if (carries > 0)
+        connection->endpoint->carries = carries;
+}
+
 static void stream_closed(void *owner, bool reusable)
 {
     struct wr_upstream_connection *connection = owner;
-    if (connection->state == WR_UPSTREAM_ACTIVE)
-        wr_cluster_stream_closed(connection, reusable);
+    if (connection->state != WR_UPSTREAM_ACTIVE)
+        return;
+    WR_ASSERT(connection->streams > 0);
+    connection->streams--;
+    if (reusable)
+        learn(connection);
+    else
+        connection->spent = true;
+    wr_cluster_stream_closed(connection);
+}
+
+/* The first to come are the peer's SETTINGS. A limit that is exceeded already, or a GOAWAY, looks as if it took none at all: what
+ * becomes of its exchanges tells more. */
+static void capacity_changed(void *owner)
+{
+    struct wr_upstream_connection *connection = owner;
+    if (connection->state != WR_UPSTREAM_IDLE && connection->state != WR_UPSTREAM_ACTIVE)
+        return;
+    connection->settled = true;
+    if (wr_upstream_connection_room(connection) > 0)
+        learn(connection);
+    offer(connection);
+    wr_cluster_capacity_changed(connection->cluster);
 }
 
 /* Behaviour row 23: bytes that come while no request is open are never an answer to anything. */
@@ -156,6 +242,7 @@ static void broken(void *owner, enum wr_err why)
 static const struct wr_client_codec_events codec_events = {
     .stream_closed = stream_closed,
     .broken = broken,
+    .capacity_changed = capacity_changed,
 };
 
 /* ---- what the transport says before there is a codec, and after ---- */
@@ -164,22 +251,21 @@ static void established(void *owner)
 {
     struct wr_upstream_connection *connection = owner;
     struct wr_cluster *cluster = connection->cluster;
-    struct wr_str alpn = WR_STR_EMPTY;
-    struct wr_tls_info info;
-    if (wr_transport_tls_info(connection->transport, &info))
-        alpn = info.alpn;
-
-    for (size_t i = 0; i < WR_COUNT_OF(protocols); i++) {
-        if (alpn.n != 0 && !wr_str_eq(alpn, protocols[i].alpn))
-            continue;
-        connection->codec = protocols[i].make(connection->transport, &cluster->options->codec,
-                                              cluster->loop, &codec_events, connection);
-        connection->established = wr_loop_now(cluster->loop);
-        wr_metric_inc(&cluster->metrics->upstream_connects);
-        wr_cluster_connected(connection);
+    const struct protocol *protocol = choose_protocol(connection);
+    if (protocol == NULL) {
+        wr_cluster_connect_failed(connection, WR_ERR_UPSTREAM_TLS_FAILED,
+                                  "ALPN has not chosen a protocol of the cluster");
         return;
     }
-    wr_cluster_connect_failed(connection, WR_ERR_UPSTREAM_TLS_FAILED, "unknown protocol chosen");
+    connection->multiplexes = protocol->multiplexes;
+    connection->settled = !protocol->multiplexes;
+    if (connection->settled)
+        connection->endpoint->carries = 1;
+    connection->codec = protocol->make(connection->transport, &cluster->options->codec,
+                                       cluster->loop, &codec_events, connection);
+    connection->established = wr_loop_now(cluster->loop);
+    wr_metric_inc(&cluster->metrics->upstream_connects);
+    wr_cluster_connected(connection);
 }
 
 static void connect_closed(void *owner, enum wr_err why, const char *detail)
@@ -214,7 +300,8 @@ enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster, struct wr_end
 {
     struct wr_upstream_connection *connection = WR_NEW(struct wr_upstream_connection);
     wr_list_init(&connection->link);
-    wr_list_init(&connection->by_endpoint);
+    wr_list_init(&connection->ready);
+    wr_list_init(&connection->ready_at_endpoint);
     wr_deadline_init(&connection->deadline, deadline_expired);
     connection->cluster = cluster;
     connection->endpoint = endpoint;
@@ -238,10 +325,14 @@ enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster, struct wr_end
 void wr_upstream_connection_open(struct wr_upstream_connection *connection,
                                  struct wr_exchange *exchange)
 {
-    WR_ASSERT(connection->codec != NULL && connection->state != WR_UPSTREAM_ACTIVE);
+    WR_ASSERT(wr_upstream_connection_room(connection) > 0);
     connection->served++;
+    connection->streams++;
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_ACTIVE);
+    wr_upstream_connection_withdraw(connection); /* the codec is busy with this one */
     connection->codec->ops->open(connection->codec, exchange);
+    if (connection->state == WR_UPSTREAM_ACTIVE)
+        offer(connection);
 }
 
 static void release(struct wr_garbage *garbage)

@@ -1,6 +1,6 @@
 /* A connection to an endpoint, from connect to close. For lib/upstream only.
  *
- *   CONNECTING -> ACTIVE <-> IDLE -> CLOSING -> gone        (and from any state to gone)
+ *   CONNECTING -> IDLE <-> ACTIVE -> CLOSING -> gone        (and from any state to gone)
  *
  * Owner: its cluster, which holds it on the list of its state. Closing is by wr_upstream_connection_end() or _close(); both can be
  * called twice, memory returns at the end of the turn. */
@@ -16,7 +16,7 @@ enum wr_upstream_state {
     WR_UPSTREAM_NONE,       /* not yet or no longer on a list */
     WR_UPSTREAM_CONNECTING, /* TCP and TLS */
     WR_UPSTREAM_IDLE,       /* in the pool */
-    WR_UPSTREAM_ACTIVE,     /* an exchange is open on it */
+    WR_UPSTREAM_ACTIVE,     /* at least one exchange is open on it */
     WR_UPSTREAM_CLOSING,    /* our end is being said; no longer counted against the limit */
     WR_UPSTREAM_STATES
 };
@@ -24,18 +24,24 @@ enum wr_upstream_state {
 struct wr_endpoint;
 
 struct wr_upstream_connection {
-    struct wr_list link;        /* on its cluster's list of its state; IDLE: longest idle first */
-    struct wr_list by_endpoint; /* IDLE: on the endpoint's list, in the same order */
+    struct wr_list link; /* on its cluster's list of its state; IDLE: longest idle first */
+    /* Takes one more exchange: on the lists of its cluster and of its endpoint, the one used last at their end. */
+    struct wr_list ready;
+    struct wr_list ready_at_endpoint;
     struct wr_cluster *cluster;
     struct wr_endpoint *endpoint;
     enum wr_upstream_state state;
     struct wr_transport *transport;
     struct wr_client_codec *codec; /* NULL while CONNECTING */
-    struct wr_upstream_request
-        *wanted_by; /* CONNECTING: who waits for it; NULL: it will go to the pool */
     struct wr_deadline deadline;
     uint64_t established;
-    uint64_t served; /* exchanges opened on it */
+    uint64_t served;  /* exchanges opened on it */
+    unsigned waiting; /* CONNECTING: requests that wait for it; 0: it will go to the pool */
+    unsigned streams; /* exchanges open on it */
+    bool multiplexes; /* its codec carries several exchanges */
+    bool settled;     /* the peer's own limit on them is known */
+    bool pooled;      /* has been idle */
+    bool spent;       /* no exchange will be opened any more; it goes with the last one */
     struct wr_garbage garbage;
 };
 
@@ -46,7 +52,11 @@ WR_MUST_USE enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster,
 /* The one place where a state changes: list, count, gauge, deadline. */
 void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
                                       enum wr_upstream_state state);
-/* Opens EXCHANGE on it: ACTIVE. */
+/* How many more exchanges can be opened on it now. */
+unsigned wr_upstream_connection_room(const struct wr_upstream_connection *connection);
+/* Off the lists of those that take one more, whatever its codec says. */
+void wr_upstream_connection_withdraw(struct wr_upstream_connection *connection);
+/* Opens EXCHANGE on it, which has room: ACTIVE. */
 void wr_upstream_connection_open(struct wr_upstream_connection *connection,
                                  struct wr_exchange *exchange);
 /* Says our end (close_notify, FIN) and closes soon: for connections without an exchange. */

@@ -12,8 +12,10 @@
 
 struct wr_endpoint {
     const struct wr_endpoint_options *options;
-    struct wr_list idle;  /* connections, longest idle first */
+    struct wr_list ready; /* connections that take one more exchange */
     uint64_t avoid_until; /* a connection could not be made: others are preferred until then */
+    unsigned
+        carries; /* exchanges one connection to it took at once when last seen; 0: not yet known */
 };
 
 struct wr_cluster {
@@ -26,6 +28,7 @@ struct wr_cluster {
 
     struct wr_list connections[WR_UPSTREAM_STATES];
     uint32_t counts[WR_UPSTREAM_STATES];
+    struct wr_list ready; /* connections that take one more exchange */
 
     struct wr_list pending; /* requests, oldest first */
     uint32_t queued;        /* of these, the ones with no connection being made for them */
@@ -46,13 +49,15 @@ static inline uint32_t wr_cluster_live(const struct wr_cluster *cluster)
 
 /* ---- what connections tell their cluster ---- */
 
-/* Established, with its codec: it serves the oldest pending request or goes to the pool. */
+/* Established, with its codec: it serves the oldest pending requests or goes to the pool. */
 void wr_cluster_connected(struct wr_upstream_connection *connection);
 /* Could not be made; it is closed by this. DETAIL for the log, "" = none. */
 void wr_cluster_connect_failed(struct wr_upstream_connection *connection, enum wr_err why,
                                const char *detail);
-/* Its exchange is over. */
-void wr_cluster_stream_closed(struct wr_upstream_connection *connection, bool reusable);
+/* One of its exchanges is over. */
+void wr_cluster_stream_closed(struct wr_upstream_connection *connection);
+/* It takes more exchanges, or fewer, than before. */
+void wr_cluster_capacity_changed(struct wr_cluster *cluster);
 /* A connection has gone: there may be room for a queued request. */
 void wr_cluster_slot_freed(struct wr_cluster *cluster);
 

@@ -12,17 +12,30 @@ static bool is_quiet(const struct wr_upstream_connection *connection)
            wr_socket_is_quiet(wr_transport_fd(connection->transport));
 }
 
-struct wr_upstream_connection *wr_pool_find(struct wr_cluster *cluster,
-                                            const struct wr_endpoint *endpoint)
+/* Bytes on a connection in use are for its exchanges. */
+static bool is_fit(const struct wr_upstream_connection *connection)
 {
-    const struct wr_list *list =
-        endpoint != NULL ? &endpoint->idle : &cluster->connections[WR_UPSTREAM_IDLE];
+    return connection->state == WR_UPSTREAM_ACTIVE || is_quiet(connection);
+}
+
+struct wr_upstream_connection *wr_pool_find(struct wr_cluster *cluster,
+                                            const struct wr_endpoint *endpoint, bool shared)
+{
+    const struct wr_list *list = endpoint != NULL ? &endpoint->ready : &cluster->ready;
     unsigned looks = 0;
-    for (struct wr_list *at = list->prev; at != list && looks < MAX_LOOKS; at = at->prev) {
+    for (struct wr_list *at = list->prev, *before; at != list && looks < MAX_LOOKS; at = before) {
+        before = at->prev;
         struct wr_upstream_connection *connection =
-            endpoint != NULL ? WR_CONTAINER_OF(at, struct wr_upstream_connection, by_endpoint)
-                             : WR_CONTAINER_OF(at, struct wr_upstream_connection, link);
-        if (is_quiet(connection))
+            endpoint != NULL ? WR_CONTAINER_OF(at, struct wr_upstream_connection, ready_at_endpoint)
+                             : WR_CONTAINER_OF(at, struct wr_upstream_connection, ready);
+        if (shared && !connection->multiplexes)
+            continue;
+        if (!wr_pool_keeps(connection)) {
+            wr_upstream_connection_withdraw(
+                connection); /* ends with its last exchange, or by its deadline */
+            continue;
+        }
+        if (is_fit(connection))
             return connection;
         looks++;
     }

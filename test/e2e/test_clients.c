@@ -8,7 +8,8 @@
 #include "support/edge.h"
 #include "support/origin.h"
 
-#define CURL "curl -sS -m 20 --cacert %s/cert.pem "
+#define CURL "curl -sS -m 20 --http1.1 --cacert %s/cert.pem "
+#define CURL2 "curl -sS -m 20 --http2 --cacert %s/cert.pem "
 #define OK_2XX "weir_requests_total{listener=\"edge\",class=\"2xx\"}"
 
 struct stage {
@@ -83,8 +84,31 @@ Test(curl, head)
     close_stage(&stage);
 }
 
-/* A file of 1 MiB goes to the origin and comes back by CURL_ARGUMENTS. */
-static void expect_echo(const char *arguments)
+Test(curl, http2_get_and_head)
+{
+    static const char *const versions[] = {"--tls-max 1.2", "--tlsv1.3"};
+    struct stage stage;
+    char *output;
+
+    open_stage(&stage, origin_echo_head);
+    for (int i = 0; i < 2; i++) {
+        int status = command_run(
+            30, &output,
+            CURL2 "%s -i -w '\\n%%{http_version} %%{num_connects}' "
+                  "https://127.0.0.1:%d/up/a?c=d && " CURL2 "%s -I https://127.0.0.1:%d/",
+            stage.dir, versions[i], stage.port, stage.dir, versions[i], stage.port);
+        cr_expect_eq(status, 0, "%s", output);
+        expect_text(output, "HTTP/2 200 \r\n");
+        expect_text(output, "GET /up/a?c=d HTTP/1.1\r\n");
+        expect_text(output, "\n2 1");
+        expect_text(output, "content-length: 5\r\n");
+        free(output);
+    }
+    close_stage(&stage);
+}
+
+/* A file of 1 MiB goes to the origin and comes back by CURL_ARGUMENTS, answered with STATUS_LINE. */
+static void expect_echo_as(const char *arguments, const char *status_line)
 {
     struct stage stage;
     char *output;
@@ -97,12 +121,23 @@ static void expect_echo(const char *arguments)
                              "cmp sent came && echo same",
                              stage.dir, stage.dir, arguments, stage.port);
     cr_expect_eq(status, 0, "%s", output);
-    expect_text(output, "< HTTP/1.1 200");
+    expect_text(output, status_line);
     expect_text(output, "\nsame\n");
     if (strstr(arguments, "100-continue"))
-        expect_text(output, "< HTTP/1.1 100");
+        expect_text(output, " 100");
     free(output);
     close_stage(&stage);
+}
+
+static void expect_echo(const char *arguments)
+{
+    expect_echo_as(arguments, "< HTTP/1.1 200");
+}
+
+Test(curl, http2_content)
+{
+    expect_echo_as("--http2 --data-binary @sent", "< HTTP/2 200");
+    expect_echo_as("--http2 -T - <sent", "< HTTP/2 200");
 }
 
 Test(curl, post_1_mib)

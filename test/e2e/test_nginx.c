@@ -9,7 +9,7 @@
 #include "support/edge.h"
 #include "support/nginx.h"
 
-#define CURL "curl -sS -m 20 --cacert %s/cert.pem "
+#define CURL "curl -sS -m 20 --http1.1 --cacert %s/cert.pem "
 #define OK_2XX "weir_requests_total{listener=\"edge\",class=\"2xx\"}"
 #define UPSTREAM(name) "weir_upstream_" name "_total{cluster=\"nginx\"}"
 
@@ -72,7 +72,7 @@ Test(nginx, is_passed_on_whole)
         60, &output,
         "cd %s\n"
         "url=https://127.0.0.1:%d/nginx\n"
-        "get() { curl -sS -m 20 --cacert cert.pem \"$@\"; }\n"
+        "get() { curl -sS -m 20 --http1.1 --cacert cert.pem \"$@\"; }\n"
         "get $url/large -o a && cmp a %s/www/nginx/large && echo whole\n"
         "get -r 1000-1999 -o b -w '%%{http_code}\\n' $url/large\n"
         "dd if=%s/www/nginx/large bs=1000 skip=1 count=1 status=none | cmp - b && echo range\n"

@@ -228,7 +228,6 @@ Test(row_11, versions)
         STAGE_CASE("0.9 by name", 400, "GET / HTTP/0.9\r\n" HOST "\r\n"),
         STAGE_CASE("2.0", 505, "GET / HTTP/2.0\r\n" HOST "\r\n"),
         STAGE_CASE("3.0", 505, "GET / HTTP/3.0\r\n" HOST "\r\n"),
-        STAGE_CASE("preface of HTTP/2", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
         STAGE_CASE("no minor", 400, "GET / HTTP/1\r\n" HOST "\r\n"),
         STAGE_CASE("two digits", 400, "GET / HTTP/1.10\r\n" HOST "\r\n"),
         STAGE_CASE("leading 0", 400, "GET / HTTP/01.1\r\n" HOST "\r\n"),
@@ -256,6 +255,18 @@ Test(row_11, higher_minor_is_1_1)
     stage_stop(stage);
 }
 
+/* Where HTTP/2 is off, and over TLS to who has not agreed on it. */
+Test(row_11, the_preface_of_http2)
+{
+    static const struct stage_case cases[] = {
+        STAGE_CASE("preface of HTTP/2", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    };
+    struct stage *stage = stage_start(&(struct stage_options){.listener = "http2: off"});
+
+    stage_expect_refused(stage, cases, 1);
+    stage_stop(stage);
+}
+
 Test(row_12, methods)
 {
     static const struct stage_case cases[] = {
@@ -267,7 +278,7 @@ Test(row_12, methods)
         STAGE_CASE("lower case", 501, "get / HTTP/1.1\r\n" HOST "\r\n"),
         STAGE_CASE("begins with a known one", 501, "GETS / HTTP/1.1\r\n" HOST "\r\n"),
         STAGE_CASE("CONNECT", 405, "CONNECT localhost:80 HTTP/1.1\r\n" HOST "\r\n"),
-        STAGE_CASE("CONNECT with a path", 405, "CONNECT / HTTP/1.1\r\n" HOST "\r\n"),
+        STAGE_CASE("CONNECT with a path", 400, "CONNECT / HTTP/1.1\r\n" HOST "\r\n"),
         STAGE_CASE("TRACE", 405, "TRACE / HTTP/1.1\r\n" HOST "\r\n"),
     };
     REFUSED(cases);

@@ -1,17 +1,20 @@
-/* Row 26 of the table of hostile input: upgrades, which weir answers as plain HTTP (RFC 9110 section 7.8). */
+/* Row 26 of the table of hostile input: upgrades that become no tunnel are plain HTTP (RFC 9110 section 7.8). Those that do are in
+ * test_tunnel.c. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "support/stage.h"
+#include "support/websocket.h"
 
 #define COUNT(cases) (sizeof(cases) / sizeof((cases)[0]))
 #define WEBSOCKET                                                     \
     "GET /chat HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n" \
     "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"            \
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    "Sec-WebSocket-Key: " WS_KEY "\r\n"
 
-static void expect_plain(struct stage *stage, const char *request, unsigned index)
+/* OFFERED: the origin is asked whether it would. */
+static void expect_plain(struct stage *stage, const char *request, unsigned index, bool offered)
 {
     struct peer *peer = stage_connect(stage, index % 2 == 1);
     struct reply reply = stage_ask(peer, request, 0);
@@ -20,8 +23,8 @@ static void expect_plain(struct stage *stage, const char *request, unsigned inde
     cr_expect_str_eq(reply_field(&reply, "upgrade"), "");
     reply_free(&reply);
     cr_assert(script_wait_requests(stage->script, index + 1));
-    cr_expect_eq(script_fields(stage->script, index, "upgrade"), 0);
-    cr_expect_eq(script_fields(stage->script, index, "connection"), 0);
+    cr_expect_eq(script_fields(stage->script, index, "upgrade"), offered);
+    cr_expect_eq(script_fields(stage->script, index, "connection"), offered);
     cr_expect_eq(script_fields(stage->script, index, "http2-settings"), 0);
     /* It is plain HTTP still. */
     reply =
@@ -30,22 +33,35 @@ static void expect_plain(struct stage *stage, const char *request, unsigned inde
     cr_expect(stage_is_over(peer));
     reply_free(&reply);
     peer_free(peer);
+    /* On another connection, when there has been an upgrade try on the first. */
+    bool same = script_request(stage->script, index)->connection ==
+                script_request(stage->script, index + 1)->connection;
+    cr_expect_eq(same, !offered);
 }
 
-Test(row_26, upgrades_are_answered_as_plain_http)
+Test(row_26, upgrades_that_nobody_takes_up)
 {
     struct stage *stage = stage_start(NULL);
 
     for (unsigned tls = 0; tls < 2; tls++) {
-        expect_plain(stage, WEBSOCKET "\r\n", script_requests(stage->script));
+        expect_plain(stage, WEBSOCKET "\r\n", script_requests(stage->script), true);
         expect_plain(
             stage,
             "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\n"
             "HTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: Upgrade, HTTP2-Settings\r\n\r\n",
-            script_requests(stage->script));
+            script_requests(stage->script), false);
         expect_plain(stage, "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: TLS/1.2\r\n\r\n",
-                     script_requests(stage->script));
+                     script_requests(stage->script), false);
     }
+    stage_stop(stage);
+}
+
+Test(row_26, a_route_may_allow_none)
+{
+    struct stage *stage =
+        stage_start(&(struct stage_options){.routes = "{upgrade: [], cluster: origin}"});
+
+    expect_plain(stage, WEBSOCKET "\r\n", 0, false);
     stage_stop(stage);
 }
 
@@ -58,7 +74,7 @@ Test(row_26, a_200_is_no_upgrade)
     struct stage *stage = stage_start(NULL);
 
     script_set(stage->script, answers, 2);
-    expect_plain(stage, WEBSOCKET "\r\n", 0);
+    expect_plain(stage, WEBSOCKET "\r\n", 0, true);
     stage_stop(stage);
 }
 
@@ -135,6 +151,7 @@ Test(row_26, nothing_is_tunnelled)
                      502);
 }
 
+/* It does not say what belongs to the key it was sent. */
 Test(row_26, a_101_ends_the_connection_to_the_origin)
 {
     static const struct script_answer answers[] = {

@@ -234,13 +234,37 @@ static void expect_alpn(int port, const char *offered, const char *chosen, uint1
 
     cr_expect(hand->done, "alert %d", hand->alert);
     cr_expect_str_eq(hand_alpn(hand), chosen);
-    cr_expect_eq(hand_get(hand), 200);
+    if (strcmp(chosen, "h2") != 0)
+        cr_expect_eq(hand_get(hand), 200);
     hand_free(hand);
 }
 
+Test(row_48, the_one_the_listener_likes_best_is_chosen)
+{
+    static const struct edge_options options = {.tls = "alpn: [http/1.1, h2]"};
+    struct weir *weirs[] = {edge_start(NULL), edge_start(&options)};
+    const uint16_t versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+    for (int i = 0; i < 4; i++) {
+        int port = weir_port(weirs[i / 2], "edge");
+        const char *best = i / 2 == 0 ? "h2" : "http/1.1";
+        expect_alpn(port, "\x02h2", "h2", versions[i % 2]);
+        expect_alpn(port, "\x08http/1.1", "http/1.1", versions[i % 2]);
+        expect_alpn(port, "\x02h2\x08http/1.1", best, versions[i % 2]);
+        expect_alpn(port, "\x08http/1.1\x02h2", best, versions[i % 2]);
+        expect_alpn(port, NULL, "", versions[i % 2]);
+    }
+    for (int i = 0; i < 2; i++) {
+        edge_expect_refused(weirs[i], "tls_error", 0);
+        weir_stop(weirs[i]);
+    }
+}
+
+static const struct edge_options http1_only = {.tls = "alpn: [http/1.1]"};
+
 Test(row_48, http_1_1_is_chosen)
 {
-    struct weir *weir = edge_start(NULL);
+    struct weir *weir = edge_start(&http1_only);
     int port = weir_port(weir, "edge");
     const uint16_t versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 
@@ -259,7 +283,7 @@ Test(row_48, no_common_protocol_is_alert_120)
     static const char *const offers[] = {"\x02h2", "\x08http/1.0", "\x02h2\x08HTTP/1.1\x02h3",
                                          "\x09http/1.1x", "\x07http/1."};
     enum { COUNT = sizeof(offers) / sizeof(*offers) };
-    struct weir *weir = edge_start(NULL);
+    struct weir *weir = edge_start(&http1_only);
     int port = weir_port(weir, "edge");
 
     for (int i = 0; i < 2 * COUNT; i++) {

@@ -267,7 +267,7 @@ static void expect_s_client(const struct weir *weir, const char *version, const 
         20, &output,
         "printf 'GET / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' | "
         "openssl s_client -connect 127.0.0.1:%d -servername localhost -CAfile %s/cert.pem "
-        "-verify_hostname localhost -verify_return_error -alpn h2,http/1.1 -ign_eof -sess_out "
+        "-verify_hostname localhost -verify_return_error -alpn http/1.1 -ign_eof -sess_out "
         "%s/session %s",
         port, d, d, version);
 

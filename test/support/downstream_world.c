@@ -42,6 +42,7 @@ static void set_options(struct world *world)
                      .keep_alive = 60 * WR_SEC,
                      .inactivity = 60 * WR_SEC,
                      .request = WR_NEVER,
+                     .tunnel = WR_NEVER,
                      .max_connection_age = WR_NEVER,
                      .linger = 5 * WR_SEC},
         .max_connections = 100000,

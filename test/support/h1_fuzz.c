@@ -44,12 +44,16 @@ static void check_fields(const struct wr_fields *fields)
 static void check_request(const struct wr_head *head)
 {
     MUST(wr_is_token(head->method_text));
-    MUST(head->path.n > 0 && (head->path.p[0] == '/' || wr_str_eq(head->path, WR_STR("*"))));
+    bool connect = head->tunnel == WR_TUNNEL_CONNECT;
+    MUST(connect == (head->method == WR_METHOD_CONNECT) && connect == (head->path.n == 0));
+    MUST(connect || head->path.p[0] == '/' || wr_str_eq(head->path, WR_STR("*")));
+    MUST(head->tunnel != WR_TUNNEL_UPGRADE ||
+         (wr_is_token(head->protocol) && head->method == WR_METHOD_GET));
     for (size_t i = 0; i < head->path.n; i++)
         MUST(head->path.p[i] > 0x20 && head->path.p[i] < 0x7f && head->path.p[i] != '#');
     MUST(head->authority.n > 0 || head->version_minor == 0);
     MUST(head->authority.n == 0 || wr_authority_is_valid(head->authority));
-    MUST(head->content_length >= 0 || (head->version_minor > 0 && !head->length_given));
+    MUST(head->content_length >= 0 || connect || (head->version_minor > 0 && !head->length_given));
     for (uint32_t i = 0; i < head->fields.count; i++) {
         struct wr_str name = head->fields.v[i].name;
         MUST(memchr(name.p, '_', name.n) == NULL);
@@ -66,11 +70,14 @@ static enum wr_err read_head(struct wr_h1_reader *reader, struct wr_arena *arena
                              struct outcome *outcome)
 {
     struct wr_head head;
+    struct wr_head asked;
     enum wr_err err;
+    wr_head_init(&asked);
+    asked.method = WR_METHOD_GET;
     if (reader->requests)
         err = wr_h1_reader_request(reader, arena, &head);
     else
-        err = wr_h1_reader_response(reader, arena, WR_METHOD_GET, &head);
+        err = wr_h1_reader_response(reader, arena, &asked, &head);
     if (err != WR_OK)
         return err;
     if (reader->requests)

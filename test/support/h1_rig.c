@@ -85,6 +85,21 @@ void rig_wait_with(struct rig *rig)
     rig_collect(rig);
 }
 
+/* As a proxy whose routes allow none. False: answered. */
+static bool goes_on_without_tunnel(struct rig *rig)
+{
+    struct wr_head *head = rig->exchange->request.head;
+    if (head->tunnel == WR_TUNNEL_NONE)
+        return true;
+    if (!head->upgrade) {
+        answer_error(rig, WR_ERR_METHOD_NOT_ALLOWED);
+        return false;
+    }
+    head->tunnel = WR_TUNNEL_NONE;
+    wr_message_make_last(&rig->exchange->request, WR_ERR_CANCELLED);
+    return true;
+}
+
 static void on_exchange(void *owner, struct wr_exchange *exchange)
 {
     struct rig *rig = owner;
@@ -103,7 +118,7 @@ static void on_exchange(void *owner, struct wr_exchange *exchange)
     text_say(&rig->events, "exchange ");
     if (rig->on_exchange != NULL)
         rig->on_exchange(rig);
-    else
+    else if (goes_on_without_tunnel(rig))
         rig_collect(rig);
 }
 

@@ -126,6 +126,81 @@ Test(snapshot, values_reach_the_options)
     wr_snapshot_release(s);
 }
 
+Test(snapshot, http2_is_on_and_has_budgets)
+{
+    struct reports reports;
+    const struct wr_snapshot *s =
+        parse("listeners:\n"
+              "  - name: a\n    bind: 127.0.0.1:0\n" ROUTES
+              "  - name: b\n    bind: 127.0.0.1:0\n" ROUTES "    http2: off\n"
+              "  - name: c\n    bind: 127.0.0.1:0\n" ROUTES "    http2:\n"
+              "      max_concurrent_streams: 7\n"
+              "      connection_window: 2MiB\n"
+              "      header_table_size: 0\n"
+              "      budgets: {reset: {burst: 5}, ping: {burst: infinity, per_second: 0}}\n"
+              "clusters:\n"
+              "  - {name: a, endpoints: [127.0.0.1:1]}\n"
+              "  - name: b\n    endpoints: [127.0.0.1:1]\n    protocol: http2\n"
+              "    http2: {max_concurrent_streams: 9, ping_interval: infinity, ping_timeout: 1s}\n"
+              "  - {name: c, endpoints: [127.0.0.1:1], protocol: http1}\n",
+              &reports);
+    cr_assert_not_null(s, "%s", reports.text);
+    const struct wr_downstream_options *a = &s->listeners[0].downstream;
+    cr_expect(a->plain_http2);
+    cr_expect_eq(a->codec.h2.max_concurrent_streams, 128);
+    cr_expect_eq(a->codec.h2.connection_window, 1 << 20);
+    cr_expect_eq(a->codec.h2.header_table_size, 4096);
+    cr_expect_eq(a->codec.h2.budgets[WR_FLOOD_RESET].burst, 1000);
+    cr_expect_eq(a->codec.h2.budgets[WR_FLOOD_RESET].per_second, 33);
+    for (unsigned kind = 0; kind < WR_FLOOD__COUNT; kind++)
+        cr_expect_geq(a->codec.h2.budgets[kind].burst, 100, "%s", wr_flood_label(kind));
+    cr_expect_not(s->listeners[1].downstream.plain_http2);
+    const struct wr_h2_options *c = &s->listeners[2].downstream.codec.h2;
+    cr_expect_eq(c->max_concurrent_streams, 7);
+    cr_expect_eq(c->connection_window, 2 << 20);
+    cr_expect_eq(c->header_table_size, 0);
+    cr_expect_eq(c->budgets[WR_FLOOD_RESET].burst, 5);
+    cr_expect_eq(c->budgets[WR_FLOOD_RESET].per_second, 33);
+    cr_expect_eq(c->budgets[WR_FLOOD_PING].burst, UINT32_MAX);
+    cr_expect_eq(c->budgets[WR_FLOOD_PING].per_second, 0);
+
+    cr_expect_eq(s->clusters[0].protocol, WR_CLUSTER_AUTO);
+    cr_expect_eq(s->clusters[0].codec.h2.max_concurrent_streams, 100);
+    cr_expect_eq(s->clusters[0].codec.h2.ping_interval, 15 * WR_SEC);
+    cr_expect_eq(s->clusters[1].protocol, WR_CLUSTER_HTTP2);
+    cr_expect_eq(s->clusters[1].codec.h2.max_concurrent_streams, 9);
+    cr_expect_eq(s->clusters[1].codec.h2.ping_interval, WR_NEVER);
+    cr_expect_eq(s->clusters[1].codec.h2.ping_timeout, WR_SEC);
+    cr_expect_eq(s->clusters[2].protocol, WR_CLUSTER_HTTP1);
+    wr_snapshot_release(s);
+}
+
+Test(snapshot, tunnels_are_what_routes_allow)
+{
+    struct reports reports;
+    const struct wr_snapshot *s =
+        parse(LISTENER "    timeouts: {tunnel: 5m}\n"
+                       "    routes:\n"
+                       "      - {cluster: a}\n"
+                       "      - {cluster: a, upgrade: []}\n"
+                       "      - {cluster: a, upgrade: [X-Chat, websocket]}\n"
+                       "      - {cluster: a, connect: true}\n"
+                       "clusters: [{name: a, endpoints: [127.0.0.1:1]}]\n",
+              &reports);
+    cr_assert_not_null(s, "%s", reports.text);
+    const struct wr_downstream_options *d = &s->listeners[0].downstream;
+    const struct wr_route *routes = d->proxy.routes.routes;
+    cr_expect_eq(d->timeouts.tunnel, 300 * WR_SEC);
+    cr_assert_eq(routes[0].upgrade_count, 1);
+    cr_expect(wr_str_eq(routes[0].upgrades[0], WR_STR("websocket")));
+    cr_expect_not(routes[0].connect);
+    cr_expect_eq(routes[1].upgrade_count, 0);
+    cr_assert_eq(routes[2].upgrade_count, 2);
+    cr_expect(wr_str_eq(routes[2].upgrades[0], WR_STR("x-chat")));
+    cr_expect(routes[3].connect);
+    wr_snapshot_release(s);
+}
+
 Test(snapshot, defaults_reach_listeners_wherever_they_stand)
 {
     struct reports reports;
@@ -189,6 +264,34 @@ Test(snapshot, every_mistake_has_its_place_and_expectation)
         {LISTENER ROUTES "x: ${UNSET_VARIABLE_OF_TEST}\n", "UNSET_VARIABLE_OF_TEST is not set"},
         {LISTENER ROUTES "---\na: b\n", "a second document"},
         {"a: &a [*a]\n", "stands inside itself"},
+    };
+    for (size_t i = 0; i < WR_COUNT_OF(cases); i++)
+        refused(cases[i].text, cases[i].said);
+}
+
+Test(snapshot, mistakes_about_http2_and_tunnels)
+{
+    static const struct {
+        const char *text;
+        const char *said;
+    } cases[] = {
+        {LISTENER ROUTES "    tls: {certificates: [{chain: a, key: b}], alpn: [spdy/3]}\n",
+         "alpn has \"spdy/3\", expected protocols that weir speaks: h2, http/1.1"},
+        {LISTENER ROUTES "    tls: {certificates: [{chain: a, key: b}], alpn: [h2]}\n"
+                         "    http2: off\n",
+         "alpn has \"h2\" and http2 is off"},
+        {LISTENER ROUTES "    http2: {max_concurrent_streams: 0}\n", "expected 1 to 100000"},
+        {LISTENER ROUTES "    http2: {connection_window: 1KiB}\n", "out of range"},
+        {LISTENER ROUTES "    http2: {budgets: {pings: {burst: 1}}}\n",
+         "unknown key \"pings\" in budgets, expected \"ping\"?"},
+        {LISTENER ROUTES "    http2: {budgets: {ping: 5}}\n", "expected a mapping"},
+        {LISTENER "    routes: [{respond: {}, connect: true}]\n",
+         "expected a cluster to connect to"},
+        {LISTENER "    routes: [{respond: {}, upgrade: ['a b']}]\n",
+         "upgrade has \"a b\", expected the name of a protocol"},
+        {LISTENER "    routes: [{respond: {}, upgrade: [H2C]}]\n", "expected no version of HTTP"},
+        {LISTENER ROUTES "clusters: [{name: a, endpoints: ['127.0.0.1:1'], protocol: http3}]\n",
+         "protocol is \"http3\", expected auto | http1 | http2"},
     };
     for (size_t i = 0; i < WR_COUNT_OF(cases); i++)
         refused(cases[i].text, cases[i].said);

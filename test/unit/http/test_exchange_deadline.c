@@ -249,3 +249,58 @@ Test(exchange_deadline, without_a_handler_both_messages_are_cancelled)
     cr_assert_eq(wr_metric_get(&host.metrics->requests_failed[WR_ERR_RESPONSE_TIMEOUT]), 1);
     cr_assert_eq(wr_metric_get(&host.metrics->requests_failed[WR_ERR_CLIENT_CLOSED]), 0);
 }
+
+/* ---- tunnels ---- */
+
+static void ask_for_tunnel(void)
+{
+    host.tunnel_timeout = 100 * INACTIVITY;
+    request_head.tunnel = WR_TUNNEL_UPGRADE;
+    response_head.tunnel = WR_TUNNEL_UPGRADE;
+    send_request(0);
+}
+
+Test(exchange_deadline, a_tunnel_that_is_asked_for_waits_for_the_response)
+{
+    ask_for_tunnel();
+    cr_assert(wr_exchange_awaits_tunnel(exchange));
+    cr_assert_eq(wr_exchange_phase(exchange), WR_PHASE_WAITING);
+    expect_expiry(RESPONSE, WR_ERR_RESPONSE_TIMEOUT);
+}
+
+Test(exchange_deadline, a_tunnel_no_upstream_takes_is_not_the_clients_doing)
+{
+    request_head.tunnel = WR_TUNNEL_UPGRADE;
+    wr_message_head(&exchange->request, &request_head, 0);
+    expect_expiry(INACTIVITY, WR_ERR_RESPONSE_TIMEOUT);
+}
+
+Test(exchange_deadline, a_tunnel_has_its_own_timeout)
+{
+    ask_for_tunnel();
+    answer(0);
+    cr_assert_not(wr_exchange_awaits_tunnel(exchange));
+    cr_assert_eq(wr_exchange_phase(exchange), WR_PHASE_TUNNEL);
+    wr_loop_advance(loop, 100 * INACTIVITY - WR_SEC);
+    wr_message_put(&exchange->request, "x", 1);
+    wr_loop_advance(loop, 100 * INACTIVITY - WR_SEC);
+    wr_message_put(&exchange->response, "x", 1);
+    expect_expiry(100 * INACTIVITY, WR_ERR_TUNNEL_TIMEOUT);
+}
+
+Test(exchange_deadline, a_tunnel_that_is_declined_is_a_response)
+{
+    ask_for_tunnel();
+    response_head.tunnel = WR_TUNNEL_NONE;
+    answer(0);
+    cr_assert_eq(wr_exchange_phase(exchange), WR_PHASE_RESPONSE);
+}
+
+Test(exchange_deadline, the_time_of_a_request_does_not_run_in_a_tunnel)
+{
+    host.request_timeout = 2 * INACTIVITY;
+    ask_for_tunnel();
+    answer(0);
+    wr_loop_advance(loop, 50 * INACTIVITY);
+    cr_assert_eq(expired_count, 0);
+}

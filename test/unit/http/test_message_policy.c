@@ -230,3 +230,26 @@ Test(message_policy, content_beyond_the_cap_passes_when_the_policy_lets_it_and_i
     put(12);
     HEARD("policy 200. head 200. too large. content 11. room 11. content 12. room 12. ");
 }
+
+/* ---- tunnels that are not to be ---- */
+
+Test(message_policy, a_request_is_made_to_be_without_content)
+{
+    wr_message_head(&message, &head, 0);
+    wr_message_make_last(&message, WR_ERR_CANCELLED);
+    HEARD("stop cancelled. ");
+    attach();
+    HEARD("head 200 last. ");
+    cr_assert_eq(message.state, WR_MESSAGE_DONE);
+    wr_message_make_last(&message, WR_ERR_CANCELLED);
+    HEARD("");
+}
+
+Test(message_policy, one_that_has_failed_stays_so)
+{
+    wr_message_head(&message, &head, 0);
+    abort_it();
+    wr_message_make_last(&message, WR_ERR_CANCELLED);
+    attach();
+    HEARD("abort upstream_reset. ");
+}

@@ -69,6 +69,7 @@ static const struct wr_access_exchange whole = {
     .referer = {"-", 1},
     .request_id = {"id1", 3},
     .forwarded_for = {"192.0.2.7", 9},
+    .tunnel = {"websocket", 9},
     .status = 200,
     .request_bytes = 0,
     .response_bytes = UINT64_MAX,
@@ -96,6 +97,7 @@ Test(access_log, a_line_of_an_exchange)
         "\"method\":\"GET\",\"scheme\":\"https\",\"authority\":\"example.com\","
         "\"path\":\"/a?b=\\\"c\\\"\",\"user_agent\":\"curl/8\",\"referer\":\"-\","
         "\"request_id\":\"id1\",\"forwarded_for\":\"192.0.2.7\",\"status\":200,"
+        "\"tunnel\":\"websocket\","
         "\"request_bytes\":0,\"response_bytes\":18446744073709551615,\"route\":\"r\","
         "\"cluster\":\"c\",\"endpoint\":\"10.0.0.1:80\",\"upstream_reused\":true,\"attempts\":2,"
         "\"head_us\":0,\"upstream_connect_us\":1,\"upstream_head_us\":23456,"

@@ -136,11 +136,25 @@ Test(forward, via_names_the_version_received)
 Test(forward, the_exchange_learns_what_was_sent)
 {
     open_exchange("192.0.2.7:1", WR_METHOD_GET, "");
-    exchange->request.head->upgrade = true;
     forwarded();
     cr_assert(wr_str_eq(exchange->forwarded_for, WR_STR("192.0.2.7")));
     cr_assert_eq(exchange->request_id.n, 32);
-    cr_assert_not(exchange->request.head->upgrade);
+    stop_forwarding();
+}
+
+/* RFC 8441 section 5: the key is of one hop. One that is no tunnel is none of our business. */
+Test(forward, a_tunnel_has_no_key_of_the_other_hop)
+{
+    open_exchange("192.0.2.7:1", WR_METHOD_GET,
+                  "sec-websocket-key: a\nsec-websocket-version: 13\n");
+    cr_assert_not_null(strstr(forwarded(), "sec-websocket-key: a\n"));
+    stop_forwarding();
+    open_exchange("192.0.2.7:1", WR_METHOD_GET,
+                  "sec-websocket-key: a\nsec-websocket-version: 13\n");
+    exchange->request.head->tunnel = WR_TUNNEL_UPGRADE;
+    const char *sent = forwarded();
+    cr_assert_null(strstr(sent, "sec-websocket-key"));
+    cr_assert_not_null(strstr(sent, "sec-websocket-version: 13\n"));
     stop_forwarding();
 }
 

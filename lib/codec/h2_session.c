@@ -1,0 +1,254 @@
+#include "codec/h2_session.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/compiler.h"
+#include "base/mem.h"
+#include "codec/h2_stream.h"
+
+#define MOST_HEAD_SENT ((size_t)1024 * 1024) /* what may come in is limited elsewhere */
+#define MOST_WINDOW INT32_MAX
+
+static struct wr_h2_session *of(void *user)
+{
+    return user;
+}
+
+/* ---- memory, counted ---- */
+
+/* nghttp2 keeps a buffer a session for the frame it is sending, most of what an idle session would cost. A frame is written
+ * out whole before nghttp2 is left, so all sessions of a thread that face clients share one. Not those that face
+ * upstreams: theirs holds the preface from the start. If nghttp2 ever asks for another size, each has its own again. */
+#define FRAME_BUFFER (9 + 1 + 16384)
+static _Thread_local uint8_t frame_buffer[FRAME_BUFFER];
+
+static bool is_shared(const void *p)
+{
+    return p == frame_buffer;
+}
+
+static void *counted(struct wr_h2_session *session, void *p)
+{
+    session->held += malloc_usable_size(p);
+    return p;
+}
+
+static void *mem_malloc(size_t size, void *user)
+{
+    return counted(user, wr_new_bytes(size));
+}
+
+static void *mem_calloc(size_t count, size_t size, void *user)
+{
+    return counted(user, wr_new_zero(count, size));
+}
+
+static void mem_free(void *p, void *user)
+{
+    if (is_shared(p))
+        return;
+    of(user)->held -= malloc_usable_size(p);
+    free(p);
+}
+
+static void *mem_realloc(void *p, size_t size, void *user)
+{
+    struct wr_h2_session *session = of(user);
+    bool being_made = session->ng == NULL;
+    if (p == NULL && size == FRAME_BUFFER && session->server && being_made)
+        return frame_buffer;
+    if (is_shared(p)) {
+        void *own = mem_malloc(size, user);
+        memcpy(own, p, size < FRAME_BUFFER ? size : FRAME_BUFFER);
+        return own;
+    }
+    session->held -= malloc_usable_size(p);
+    return counted(session, wr_resize(p, size));
+}
+
+/* ---- ending ---- */
+
+void wr_h2_session_end(struct wr_h2_session *session, uint32_t code)
+{
+    if (session->closed)
+        return;
+    session->ending = true;
+    (void)nghttp2_session_terminate_session(session->ng, code);
+    wr_h2_session_later(session);
+}
+
+void wr_h2_session_fail(struct wr_h2_session *session, enum wr_err err)
+{
+    if (session->err == WR_OK)
+        session->err = err;
+    wr_h2_session_end(session, wr_err_info(err)->h2_code);
+}
+
+static void exceeded(struct wr_h2_session *session, enum wr_flood kind)
+{
+    wr_h2_session_fail(session, WR_ERR_FLOODED);
+    session->events->flooded(session, kind);
+}
+
+void wr_h2_session_charge(struct wr_h2_session *session, enum wr_flood kind)
+{
+    if (session->ending || session->closed ||
+        wr_h2_bucket_spend(&session->buckets[kind], &session->options->budgets[kind],
+                           wr_loop_now(session->loop)))
+        return;
+    exceeded(session, kind);
+}
+
+void wr_h2_session_close(struct wr_h2_session *session)
+{
+    session->closed = true;
+    wr_task_cancel(&session->task);
+}
+
+void wr_h2_session_free(struct wr_h2_session *session)
+{
+    wr_h2_session_close(session);
+    nghttp2_session_del(session->ng);
+    session->ng = NULL;
+    WR_ASSERT(session->held == 0);
+    wr_bytes_clear(&session->passing);
+}
+
+/* ---- in and out ---- */
+
+/* nghttp2 gives up without a word to the peer. */
+static void receive_failed(struct wr_h2_session *session, int error)
+{
+    switch (error) {
+    case NGHTTP2_ERR_TOO_MANY_CONTINUATIONS:
+        exceeded(session, WR_FLOOD_CONTINUATION);
+        break;
+    case NGHTTP2_ERR_FLOODED: /* too many acknowledgements wait to be sent */
+        exceeded(session, WR_FLOOD_PING);
+        break;
+    default:
+        wr_h2_session_fail(session, session->server ? WR_ERR_BAD_REQUEST : WR_ERR_BAD_RESPONSE);
+        break;
+    }
+}
+
+void wr_h2_session_receive(struct wr_h2_session *session, const uint8_t *p, size_t n)
+{
+    if (session->closed)
+        return;
+    session->heard = true;
+    session->entered = true;
+    ssize_t taken = nghttp2_session_mem_recv(session->ng, p, n);
+    session->entered = false;
+    if (session->closed)
+        return;
+    if (taken < 0)
+        receive_failed(session, (int)taken);
+    wr_h2_session_later(session);
+}
+
+void wr_h2_session_write(struct wr_h2_session *session)
+{
+    if (session->entered)
+        return;
+    session->entered = true;
+    while (!session->closed && wr_transport_output_room(session->transport) > 0) {
+        const uint8_t *p;
+        ssize_t n = nghttp2_session_mem_send(session->ng, &p);
+        if (n <= 0)
+            break;
+        wr_transport_write(session->transport, p, (size_t)n);
+    }
+    session->entered = false;
+}
+
+void wr_h2_session_later(struct wr_h2_session *session)
+{
+    if (!session->closed)
+        wr_loop_defer(session->loop, &session->task);
+}
+
+static void run(struct wr_task *task)
+{
+    struct wr_h2_session *session = WR_CONTAINER_OF(task, struct wr_h2_session, task);
+    wr_h2_session_write(session);
+    if (session->closed)
+        return;
+    session->events->settled(session);
+    if (!session->closed && !nghttp2_session_want_read(session->ng) &&
+        !nghttp2_session_want_write(session->ng))
+        session->events->over(session);
+}
+
+/* ---- making ---- */
+
+static nghttp2_option *new_option(const struct wr_h2_options *options)
+{
+    nghttp2_option *option;
+    int failed = nghttp2_option_new(&option);
+    WR_ASSERT(failed == 0);
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_no_closed_streams(option, 1);
+    nghttp2_option_set_peer_max_concurrent_streams(option, options->max_concurrent_streams);
+    nghttp2_option_set_max_deflate_dynamic_table_size(option, options->header_table_size);
+    nghttp2_option_set_max_send_header_block_length(option, MOST_HEAD_SENT);
+    nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
+    /* Its own limit knows nothing of responses that had ended; ours does. */
+    nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
+    return option;
+}
+
+void wr_h2_session_init(struct wr_h2_session *session, bool server, struct wr_transport *transport,
+                        struct wr_loop *loop, const struct wr_h2_options *options,
+                        const struct wr_h2_session_events *events)
+{
+    nghttp2_session_callbacks *callbacks = wr_h2_callbacks_new();
+    nghttp2_option *option = new_option(options);
+    session->server = server;
+    nghttp2_mem mem = {session, mem_malloc, mem_free, mem_calloc, mem_realloc};
+    int failed = server
+                     ? nghttp2_session_server_new3(&session->ng, callbacks, session, option, &mem)
+                     : nghttp2_session_client_new3(&session->ng, callbacks, session, option, &mem);
+    WR_ASSERT(failed == 0);
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(callbacks);
+    session->transport = transport;
+    session->loop = loop;
+    session->options = options;
+    session->events = events;
+    wr_list_init(&session->streams);
+    wr_task_init(&session->task, run);
+    wr_bytes_init(&session->passing, NULL);
+}
+
+void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
+{
+    const struct wr_h2_options *options = session->options;
+    uint32_t window = stream_window < MOST_WINDOW ? (uint32_t)stream_window : MOST_WINDOW;
+    uint32_t list =
+        session->limits.block < UINT32_MAX ? (uint32_t)session->limits.block : UINT32_MAX;
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, options->header_table_size},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, list},
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options->max_concurrent_streams},
+        {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    const nghttp2_settings_entry client_settings[] = {
+        settings[0], settings[1], settings[2], {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}};
+    int failed = session->server
+                     ? nghttp2_submit_settings(session->ng, NGHTTP2_FLAG_NONE, settings,
+                                               WR_COUNT_OF(settings))
+                     : nghttp2_submit_settings(session->ng, NGHTTP2_FLAG_NONE, client_settings,
+                                               WR_COUNT_OF(client_settings));
+    WR_ASSERT(failed == 0);
+    int32_t connection = options->connection_window < MOST_WINDOW
+                             ? (int32_t)options->connection_window
+                             : MOST_WINDOW;
+    (void)nghttp2_session_set_local_window_size(session->ng, NGHTTP2_FLAG_NONE, 0, connection);
+    wr_h2_session_later(session);
+}

@@ -1,0 +1,100 @@
+#include "upstream/queue.h"
+
+/* How many requests may wait for one connection to ENDPOINT that is being made. */
+static unsigned expected(const struct wr_cluster *cluster, const struct wr_endpoint *endpoint)
+{
+    unsigned carries = 1;
+    if (endpoint->carries > 0)
+        carries = endpoint->carries;
+    else if (cluster->options->protocol == WR_CLUSTER_HTTP2)
+        carries = cluster->options->codec.h2.max_concurrent_streams;
+    return carries > 0 ? carries : 1;
+}
+
+static bool has_room(const struct wr_upstream_connection *connection)
+{
+    return connection->waiting < expected(connection->cluster, connection->endpoint);
+}
+
+static void change_waiting(struct wr_upstream_connection *connection, unsigned change)
+{
+    connection->waiting += change;
+    if (connection->state != WR_UPSTREAM_CONNECTING)
+        return;
+    struct wr_list *connecting = &connection->cluster->connections[WR_UPSTREAM_CONNECTING];
+    wr_list_remove(&connection->link);
+    if (has_room(connection))
+        wr_list_push_front(connecting, &connection->link);
+    else
+        wr_list_push_back(connecting, &connection->link);
+}
+
+void wr_queue_add(struct wr_cluster *cluster, struct wr_upstream_request *request)
+{
+    wr_list_push_back(&cluster->pending, &request->link);
+    cluster->queued++;
+    wr_metric_inc(&cluster->metrics->upstream_pending);
+}
+
+static void unpair(struct wr_upstream_request *request)
+{
+    struct wr_upstream_connection *connection = request->connection;
+    request->connection = NULL;
+    connection->cluster->queued++;
+    change_waiting(connection, (unsigned)-1);
+}
+
+void wr_queue_remove(struct wr_cluster *cluster, struct wr_upstream_request *request)
+{
+    if (request->connection != NULL)
+        unpair(request);
+    wr_list_remove(&request->link);
+    cluster->queued--;
+    wr_metric_dec(&cluster->metrics->upstream_pending);
+}
+
+struct wr_upstream_request *wr_queue_first_queued(struct wr_cluster *cluster)
+{
+    struct wr_list *at = cluster->pending.next;
+    while (wr_queue_request(at)->connection != NULL)
+        at = at->next;
+    return wr_queue_request(at);
+}
+
+struct wr_upstream_connection *wr_queue_find(struct wr_cluster *cluster,
+                                             const struct wr_endpoint *endpoint)
+{
+    struct wr_list *connecting = &cluster->connections[WR_UPSTREAM_CONNECTING];
+    for (struct wr_list *at = connecting->next; at != connecting; at = at->next) {
+        struct wr_upstream_connection *connection =
+            WR_CONTAINER_OF(at, struct wr_upstream_connection, link);
+        if (!has_room(connection))
+            break;
+        if (connection->waiting == 0 || endpoint == NULL || connection->endpoint == endpoint)
+            return connection;
+    }
+    return NULL;
+}
+
+void wr_queue_pair(struct wr_upstream_connection *connection, struct wr_upstream_request *request)
+{
+    request->connection = connection;
+    connection->cluster->queued--;
+    change_waiting(connection, 1);
+}
+
+struct wr_upstream_request *wr_queue_first_for(struct wr_upstream_connection *connection)
+{
+    if (connection->waiting == 0)
+        return NULL;
+    struct wr_list *at = connection->cluster->pending.next;
+    while (wr_queue_request(at)->connection != connection)
+        at = at->next;
+    return wr_queue_request(at);
+}
+
+void wr_queue_release(struct wr_upstream_connection *connection)
+{
+    for (struct wr_upstream_request *first; (first = wr_queue_first_for(connection)) != NULL;)
+        unpair(first);
+}
