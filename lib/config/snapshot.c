@@ -74,6 +74,7 @@ enum wr_err wr_snapshot_parse(const char *name, const char *text, size_t n,
     atomic_init(&owned->references, 1);
     wr_arena_init(&owned->arena);
     enum wr_err err = build(owned, &errors, text, n);
+    wr_errors_tell(&errors);
     if (err != WR_OK) {
         release(owned);
         return err;
@@ -107,6 +108,7 @@ enum wr_err wr_snapshot_load(const char *path, const struct wr_config_report *re
     if (!file) {
         wr_errors_add(&errors, (struct wr_mark){0, 0},
                       "cannot be opened: %s, expected a configuration file", strerror(errno));
+        wr_errors_tell(&errors);
         return WR_ERR_INVALID;
     }
     char *text = read_all(file, &n);
@@ -115,6 +117,7 @@ enum wr_err wr_snapshot_load(const char *path, const struct wr_config_report *re
     if (!text) {
         wr_errors_add(&errors, (struct wr_mark){0, 0},
                       "cannot be read, expected a file of at most %u MiB", FILE_MAX >> 20);
+        wr_errors_tell(&errors);
         return WR_ERR_INVALID;
     }
     enum wr_err err = wr_snapshot_parse(name, text, n, report, out);

@@ -114,6 +114,53 @@ static void build_tunnels(struct wr_snapshot_owned *owned, struct wr_errors *err
     route->upgrade_count = count;
 }
 
+/* A name, or *. and a name; without port. */
+static bool is_host_pattern(struct wr_str host)
+{
+    if (wr_str_starts(host, WR_STR("*.")))
+        host = wr_str(host.p + 2, host.n - 2);
+    bool bracketed = host.n > 0 && host.p[0] == '[';
+    return host.n > 0 && !memchr(host.p, '*', host.n) &&
+           (bracketed || !memchr(host.p, ':', host.n)) && wr_authority_is_valid(host);
+}
+
+/* Paths are matched after dot segments are resolved and without their query: what has either would never match. */
+static bool is_path_prefix(struct wr_str path)
+{
+    struct wr_str rest = path;
+
+    if (path.p[0] != '/')
+        return false;
+    for (size_t i = 0; i < path.n; i++)
+        if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '?' || path.p[i] == '#' ||
+            path.p[i] == '*')
+            return false;
+    while (rest.n > 0) {
+        const char *slash = memchr(rest.p + 1, '/', rest.n - 1);
+        size_t n = slash ? (size_t)(slash - rest.p) : rest.n;
+        struct wr_str segment = wr_str(rest.p, n);
+        if (wr_str_eq(segment, WR_STR("/.")) || wr_str_eq(segment, WR_STR("/..")))
+            return false;
+        rest = wr_str(rest.p + n, rest.n - n);
+    }
+    return true;
+}
+
+static void check_match(struct wr_errors *errors, const struct wr_model_route *from,
+                        const struct wr_route *route)
+{
+    if (route->host.n > 0 && !is_host_pattern(route->host))
+        wr_errors_add(errors, from->match.base.mark,
+                      "host is \"%.*s\", expected a name like www.example.com or *.example.com, "
+                      "without port",
+                      WR_STR_ARG(from->match.host));
+    if (route->path.n > 0 && !is_path_prefix(route->path))
+        wr_errors_add(errors, from->match.base.mark,
+                      "path is \"%.*s\", expected a prefix that begins with / and has no query, "
+                      "pattern or dot segment",
+                      WR_STR_ARG(route->path));
+}
+
 static void build_route(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                         const struct wr_model *model, const struct wr_model_route *from,
                         size_t index, struct wr_route *route)
@@ -122,15 +169,7 @@ static void build_route(struct wr_snapshot_owned *owned, struct wr_errors *error
         from->name.n > 0 ? from->name.p : wr_arena_printf(&owned->arena, "#%zu", index + 1).p;
     route->host = lower_copy(&owned->arena, from->match.host);
     route->path = from->match.path;
-    const char *star = memchr(route->host.p, '*', route->host.n);
-    if (star && (star != route->host.p || !wr_str_starts(route->host, WR_STR("*.")) ||
-                 memchr(star + 1, '*', route->host.n - 1)))
-        wr_errors_add(errors, from->match.base.mark,
-                      "host is \"%.*s\", expected a name like www.example.com or *.example.com",
-                      WR_STR_ARG(from->match.host));
-    if (route->path.n > 0 && route->path.p[0] != '/')
-        wr_errors_add(errors, from->match.base.mark,
-                      "path is \"%.*s\", expected it to begin with /", WR_STR_ARG(route->path));
+    check_match(errors, from, route);
     build_target(errors, model, from, route);
     build_tunnels(owned, errors, from, route);
 }
@@ -177,6 +216,26 @@ static size_t alpn_names(struct wr_errors *errors, const struct wr_model_listene
     return count;
 }
 
+/* Each by itself, so that every bad one is told in its place. */
+static void check_certificates(struct wr_errors *errors, const struct wr_model_certificate *from,
+                               const struct wr_tls_certificate_options *certificates, size_t count)
+{
+    char error[WR_TLS_ERROR_TEXT];
+
+    for (size_t i = 0; i < count; i++) {
+        struct wr_tls_server *alone = NULL;
+        struct wr_tls_server_options options = {
+            .certificates = &certificates[i],
+            .certificate_count = 1,
+            .min_version = WR_TLS_1_2,
+            .max_version = WR_TLS_1_3,
+        };
+        if (wr_tls_server_new(&options, error, &alone) != WR_OK)
+            wr_errors_add(errors, from[i].base.mark, "%s", error);
+        wr_tls_server_release(alone);
+    }
+}
+
 static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                       const struct wr_model_listener *listener, struct wr_tls_server **out)
 {
@@ -208,8 +267,9 @@ static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
         .alpn_count = alpn_names(errors, listener, alpn, WR_COUNT_OF(alpn)),
         .tickets = tls->tickets.enabled,
     };
+    check_certificates(errors, from, certificates, count);
     if (errors->count == before && wr_tls_server_new(&options, error, out) != WR_OK)
-        wr_errors_add(errors, from[0].base.mark, "%s", error);
+        wr_errors_add(errors, tls->base.mark, "%s", error);
 }
 
 /* ---- listeners ---- */
@@ -245,8 +305,13 @@ static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
     return options;
 }
 
-static void check_deadlines(struct wr_errors *errors, const struct wr_model_listener *from)
+static void check_deadlines(struct wr_errors *errors, const struct wr_model *model,
+                            const struct wr_model_listener *from)
 {
+    if (from->timeouts.drain != model->defaults.timeouts.drain)
+        wr_errors_add(errors, from->timeouts.base.mark,
+                      "drain is given for a listener, expected it under defaults: it is the "
+                      "process that drains");
     if (!from->tls.base.given)
         return;
     if (from->timeouts.handshake == WR_NEVER)
@@ -297,12 +362,14 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
     options->proxy.request_content_limit = from->limits.request_body;
     build_routes(owned, errors, model, from, &options->proxy.routes);
     build_tls(owned, errors, from, &options->tls);
-    check_deadlines(errors, from);
+    check_deadlines(errors, model, from);
 }
 
 static void check_twins(struct wr_errors *errors, const struct wr_snapshot_owned *owned,
                         const struct wr_model_listener *listeners, size_t index)
 {
+    if (listeners[index].name.n == 0 && listeners[index].bind.length == 0)
+        return; /* the schema has said so */
     for (size_t j = 0; j < index; j++)
         if (strcmp(owned->listeners[index].downstream.name, owned->listeners[j].downstream.name) ==
             0)

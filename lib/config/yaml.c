@@ -264,8 +264,6 @@ static enum wr_err syntax_error(const yaml_parser_t *parser, struct wr_errors *e
 
 static enum wr_err convert_document(struct reader *reader, struct wr_yaml_node **root)
 {
-    unsigned before = reader->errors->count;
-
     reader->node_count = (int)(reader->document.nodes.top - reader->document.nodes.start);
     if (reader->node_count == 0) {
         wr_errors_add(reader->errors, (struct wr_mark){1, 1},
@@ -276,7 +274,7 @@ static enum wr_err convert_document(struct reader *reader, struct wr_yaml_node *
     reader->made = wr_arena_alloc_zero(reader->arena, slots * sizeof(*reader->made));
     reader->open = wr_arena_alloc_zero(reader->arena, slots * sizeof(*reader->open));
     *root = convert(reader, 1, 0);
-    return reader->errors->count == before ? WR_OK : WR_ERR_INVALID;
+    return *root != NULL ? WR_OK : WR_ERR_INVALID;
 }
 
 enum wr_err wr_yaml_parse(struct wr_arena *arena, const char *text, size_t n,

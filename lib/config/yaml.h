@@ -24,7 +24,8 @@ struct wr_yaml_node {
     struct wr_yaml_node **items; /* SEQUENCE, or the values of a MAPPING */
 };
 
-/* The root of the one document in TEXT; all memory is ARENA's. INVALID after at least one error. */
+/* The root of the one document in TEXT; all memory is ARENA's. INVALID after an error that leaves no tree; others are noted, and
+ * the tree goes without what was wrong. */
 WR_MUST_USE enum wr_err wr_yaml_parse(struct wr_arena *arena, const char *text, size_t n,
                                       struct wr_errors *errors, struct wr_yaml_node **root);
 

@@ -75,6 +75,7 @@ static void connect_failed(struct wr_upstream_request *wish, enum wr_err why,
             return;
         }
     }
+    wr_message_set_policy(&attempt->exchange->response, NULL, NULL); /* the answer is our own */
     wr_local_error(attempt->exchange, why, attempt->proxy->name);
 }
 

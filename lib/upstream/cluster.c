@@ -65,10 +65,12 @@ static bool has_slot(const struct wr_cluster *cluster)
 static void note_failure(struct wr_cluster *cluster, struct wr_endpoint *endpoint, enum wr_err why,
                          const char *detail)
 {
-    endpoint->avoid_until = wr_time_add(wr_loop_now(cluster->loop), AVOID_TIME);
+    if (wr_err_info(why)->side == WR_SIDE_UPSTREAM) /* else it is our own want */
+        endpoint->avoid_until = wr_time_add(wr_loop_now(cluster->loop), AVOID_TIME);
     wr_metric_inc(&cluster->metrics->upstream_connect_failed[why]);
-    wr_log(WR_LOG_WARN, "upstream", "%s: no connection to %s: %s%s%s", cluster->options->name,
-           endpoint->options->text, wr_err_text(why), detail[0] != '\0' ? ": " : "", detail);
+    wr_log_write(&endpoint->log_site, WR_LOG_WARN, "upstream", "%s: no connection to %s: %s%s%s",
+                 cluster->options->name, endpoint->options->text, wr_err_text(why),
+                 detail[0] != '\0' ? ": " : "", detail);
 }
 
 /* REQUEST, which is queued, gets a connection that is being made, or one is begun. An idle connection that was not fit for it

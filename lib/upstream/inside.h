@@ -6,13 +6,15 @@
 #include <stdint.h>
 
 #include "io/loop.h"
+#include "observe/log.h"
 #include "upstream/budget.h"
 #include "upstream/cluster.h"
 #include "upstream/connection.h"
 
 struct wr_endpoint {
     const struct wr_endpoint_options *options;
-    struct wr_list ready; /* connections that take one more exchange */
+    struct wr_list ready;        /* connections that take one more exchange */
+    struct wr_log_site log_site; /* one's failures do not hide another's */
     uint64_t avoid_until; /* a connection could not be made: others are preferred until then */
     unsigned
         carries; /* exchanges one connection to it took at once when last seen; 0: not yet known */

@@ -247,7 +247,13 @@ Test(snapshot, every_mistake_has_its_place_and_expectation)
         {LISTENER "    routes: [{cluster: web}]\n", "cluster \"web\" is not among clusters"},
         {LISTENER "    routes: [{}]\n", "neither cluster nor respond"},
         {LISTENER "    routes: [{match: {path: api}, respond: {}}]\n",
-         "expected it to begin with /"},
+         "expected a prefix that begins with /"},
+        {LISTENER "    routes: [{match: {path: /a/../b}, respond: {}}]\n", "or dot segment"},
+        {LISTENER "    routes: [{match: {path: /a?x}, respond: {}}]\n", "has no query"},
+        {LISTENER "    routes: [{match: {host: 'a.com:80'}, respond: {}}]\n", "without port"},
+        {LISTENER "    routes: [{match: {host: 'a b'}, respond: {}}]\n", "expected a name like"},
+        {LISTENER ROUTES "    timeouts: {drain: 1s}\n",
+         "t.yaml:4:15: drain is given for a listener"},
         {LISTENER "    routes: [{match: {host: 'a.*.b'}, respond: {}}]\n", "expected a name like"},
         {LISTENER "    routes: [{respond: {body: a, body_size: 1}}]\n", "expected one"},
         {LISTENER ROUTES "  - bind: 127.0.0.1:0\n" ROUTES, "is given twice"},
@@ -304,6 +310,26 @@ Test(snapshot, all_errors_in_one_pass)
                          "    timeouts: {keep_alive: x, inactivity: y}\n    routes: [{}]\n",
                          &reports));
     cr_expect_eq(reports.count, 5, "%s", reports.text);
+}
+
+Test(snapshot, errors_are_told_in_the_order_of_the_file)
+{
+    struct reports reports;
+    cr_assert_null(parse("clusters:\n  - {name: a, endpoints: [nohost]}\n"
+                         "listeners:\n"
+                         "  - bind: nowhere\n"
+                         "    bind: 127.0.0.1:0\n"
+                         "    tls: {certificates: [{chain: /no/1, key: /no/1}, {chain: /no/2, key: "
+                         "/no/2}]}\n" ROUTES "workers: x\n",
+                         &reports));
+    static const char *const in_order[] = {":2:", ":4:11: bind", ":5:5: \"bind\" is given twice",
+                                           "/no/1", "/no/2"};
+    const char *at = reports.text;
+    for (size_t i = 0; i < WR_COUNT_OF(in_order); i++) {
+        at = strstr(at, in_order[i]);
+        cr_assert_not_null(at, "no %s in its place in:\n%s", in_order[i], reports.text);
+    }
+    cr_expect_eq(reports.count, 6, "%s", reports.text);
 }
 
 Test(snapshot, environment_and_anchors)
