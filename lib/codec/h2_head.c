@@ -176,8 +176,8 @@ static void join_crumbs(struct wr_h2_block *block)
         if (field->id != WR_FIELD_COOKIE)
             continue;
         if (first != NULL) {
-            memcpy(at, "; ", 2);
-            at += 2;
+            *at++ = ';';
+            *at++ = ' ';
         }
         if (field->value.n > 0)
             memcpy(at, field->value.p, field->value.n);
