@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "support/bulk.h"
 #include "support/edge.h"
@@ -192,6 +193,31 @@ Test(tunnel, connect_keeps_half_closes)
                             5000));
     cr_expect(weir_file_has(stage->weir, "access.log", "\"ended\":\"ok\"", 5000));
     stage_stop(stage);
+}
+
+/* Without close_notify nobody knows whether that was all: no end goes through, but a reset. */
+static void serve_connect_until_reset(struct peer *client, void *arg)
+{
+    char head[16384];
+    if (peer_read_head(client, head, sizeof(head)) && peer_say(client, "HTTP/1.1 200 OK\r\n\r\n"))
+        *(enum peer_end *)arg = peer_wait_end(client);
+}
+
+Test(tunnel, a_tls_stream_that_is_cut_off_is_no_end)
+{
+    enum peer_end seen = PEER_OPEN;
+    struct stage *stage =
+        stage_start(&(struct stage_options){.serve = serve_connect_until_reset,
+                                            .arg = &seen,
+                                            .routes = "{connect: true, cluster: origin}"});
+    struct peer *peer = open_connect(stage, true);
+    cr_assert(peer_say(peer, "part"));
+    cr_assert_eq(shutdown(peer_fd(peer), SHUT_WR), 0);
+    cr_expect_eq(peer_wait_end(peer), PEER_RESET);
+    cr_expect(weir_file_has(stage->weir, "access.log", "\"ended\":\"tls_truncated\"", 5000));
+    peer_free(peer);
+    stage_stop(stage);
+    cr_expect_eq(seen, PEER_RESET);
 }
 
 static struct reply ask_plain(struct stage *stage, const char *request)
