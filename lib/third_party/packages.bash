@@ -7,4 +7,6 @@ build_packages=(
 test_packages=(
     clang-format clang-tidy curl nghttp2-client nginx-light openssl procps python3 shellcheck util-linux wrk
 )
+# npm comes with nodejs where it is not Debian's.
+node_packages=(nodejs npm)
 bench_packages=(h2o haproxy hitch nghttp2-proxy)
