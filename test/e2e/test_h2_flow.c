@@ -94,6 +94,28 @@ Test(h2_flow, row_38_byte_by_byte)
     stage_stop(stage);
 }
 
+/* All the window there is, and not one byte taken off the socket. */
+Test(h2_flow, row_38_a_client_that_does_not_read)
+{
+    struct bulk_origin bulk;
+    struct stage *stage =
+        bulk_stage(&bulk, "timeouts: {inactivity: 500ms, keep_alive: 500ms, linger: 500ms}");
+    size_t rss = weir_rss(stage->weir);
+    struct h2_peer *h2 = h2_peer_open(stage->plain, false, all_window);
+
+    h2_put_window(&h2->out, 0, 0x7fff0000);
+    for (uint32_t i = 0; i < 10; i++)
+        h2_peer_get(h2, 2 * i + 1, "/");
+    h2_peer_send(h2);
+    cr_expect(weir_metric_becomes(stage->weir, "weir_connections_closed_total{listener=\"plain\"}",
+                                  1, edge_ms(10000)));
+    cr_expect_leq(atomic_load(&bulk.out.bytes), 128 * MIB);
+    if (!edge_is_slow())
+        cr_expect_leq(edge_rss_peak(stage->weir), rss + 6 * MIB);
+    h2_peer_free(h2);
+    stage_stop(stage);
+}
+
 /* ---- row 41 ---- */
 
 /* What the peer has given: the sum of WINDOW/ID frames, and INITIAL. */
