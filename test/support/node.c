@@ -10,7 +10,7 @@ static char *packages(struct weir *weir)
 {
     char *folder;
     int status =
-        command_run(120, &folder, "command -v node >/dev/null && lib/third_party/node_modules");
+        command_run(20, &folder, "command -v node >/dev/null && lib/third_party/node_modules find");
 
     folder[strcspn(folder, "\n")] = '\0';
     if (status != 0) {
