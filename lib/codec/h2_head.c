@@ -7,6 +7,9 @@
 #include "codec/target.h"
 
 #define FIELD_OVERHEAD 32 /* RFC 9113 section 6.5.2 */
+/* Crumbs of Cookie that count as one field. A browser sends one for each cookie and keeps fewer than 200 of a site; each beyond
+ * that costs a field, or they would be the way round the limit of fields. */
+#define FREE_CRUMBS 256
 #define USUAL_FIELDS 16
 
 void wr_h2_block_begin(struct wr_h2_block *block, struct wr_arena *arena)
@@ -139,7 +142,9 @@ void wr_h2_block_add(struct wr_h2_block *block, const struct wr_h2_limits *limit
     }
     bool pseudo = name.p[0] == ':';
     block->size += name.n + value.n + FIELD_OVERHEAD;
-    block->count += !pseudo;
+    enum wr_field_id id = pseudo ? WR_FIELD_OTHER : wr_field_lookup(name);
+    bool free_crumb = id == WR_FIELD_COOKIE && block->crumbs > 0 && block->crumbs < FREE_CRUMBS;
+    block->count += !pseudo && !free_crumb;
     if (block->size > limits->block || block->count > limits->fields)
         block->too_large = true;
     if (pseudo && (!block->too_large || value.n > limits->target)) {
@@ -148,7 +153,6 @@ void wr_h2_block_add(struct wr_h2_block *block, const struct wr_h2_limits *limit
     }
     if (block->too_large || pseudo)
         return;
-    enum wr_field_id id = wr_field_lookup(name);
     if (note(block, id, value))
         return;
     /* Behaviour row 59. */
@@ -176,8 +180,8 @@ static void join_crumbs(struct wr_h2_block *block)
         if (field->id != WR_FIELD_COOKIE)
             continue;
         if (first != NULL) {
-            memcpy(at, "; ", 2);
-            at += 2;
+            *at++ = ';';
+            *at++ = ' ';
         }
         if (field->value.n > 0)
             memcpy(at, field->value.p, field->value.n);

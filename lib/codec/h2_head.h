@@ -17,7 +17,7 @@
 struct wr_h2_limits {
     size_t block;    /* bytes of a header block as RFC 9113 section 6.5.2 counts them */
     size_t target;   /* bytes of :path */
-    unsigned fields; /* number of fields but pseudo-header fields */
+    unsigned fields; /* number of fields but pseudo-header fields; crumbs of Cookie are one */
     bool underscores;
 };
 

@@ -12,8 +12,8 @@ static void put(struct wr_h2_fields *fields, struct wr_str name, struct wr_str v
 {
     /* nghttp2 does not write to them. */
     fields->v[fields->count++] = (nghttp2_nv){
-        .name = (uint8_t *)(uintptr_t)name.p,
-        .value = (uint8_t *)(uintptr_t)value.p,
+        .name = (uint8_t *)name.p,
+        .value = (uint8_t *)value.p,
         .namelen = name.n,
         .valuelen = value.n,
         .flags = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE,

@@ -141,11 +141,11 @@ static const struct wr_schema_map budget_maps[WR_FLOOD__COUNT] = {
 };
 #undef FLOOD
 #define FLOOD(kind_of, word, meaning)               \
-    {.key = word,                                   \
+    {.key = (word),                                 \
      .kind = WR_KIND_MAP,                           \
      .offset = AT(budgets, of[WR_FLOOD_##kind_of]), \
      .map = &budget_maps[WR_FLOOD_##kind_of],       \
-     .help = meaning},
+     .help = (meaning)},
 static const struct wr_schema_field budgets_fields[] = {
 #include "base/flood.def"
 };

@@ -136,6 +136,9 @@ static void phase_expired(struct wr_connection *connection)
     case WR_CONNECTION_IDLE:
     case WR_CONNECTION_HEAD:
         blame(connection, phase->why);
+        /* Again, unless that leads elsewhere: a client that does not read may not even take a GOAWAY. */
+        connection->phase_ends = phase_end(connection);
+        arm(connection);
         if (connection->codec != NULL)
             connection->codec->ops->timed_out(connection->codec, phase->why);
         else

@@ -1,13 +1,15 @@
 #include "upstream/queue.h"
 
-/* How many requests may wait for one connection to ENDPOINT that is being made. */
+/* How many requests may wait for one connection to ENDPOINT that is being made. Where ALPN decides and has not yet, it is taken for
+ * HTTP/2: if that is wrong, the others wait for one handshake, once; if the opposite were wrong, each would make a connection. */
 static unsigned expected(const struct wr_cluster *cluster, const struct wr_endpoint *endpoint)
 {
-    unsigned carries = 1;
-    if (endpoint->carries > 0)
-        carries = endpoint->carries;
-    else if (cluster->options->protocol == WR_CLUSTER_HTTP2)
-        carries = cluster->options->codec.h2.max_concurrent_streams;
+    const struct wr_cluster_options *options = cluster->options;
+    bool multiplexes = options->protocol == WR_CLUSTER_HTTP2 ||
+                       (options->protocol == WR_CLUSTER_AUTO && options->tls != NULL);
+    unsigned carries = endpoint->carries;
+    if (carries == 0 && multiplexes)
+        carries = options->codec.h2.max_concurrent_streams;
     return carries > 0 ? carries : 1;
 }
 

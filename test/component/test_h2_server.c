@@ -144,6 +144,43 @@ Test(h2_server, cookie_crumbs_become_one)
     h2_rig_free(rig);
 }
 
+/* The rig's limit is 32 fields. */
+Test(h2_server, crumbs_count_as_one_field)
+{
+    struct h2_rig *rig = started();
+    struct text fields = {0};
+    for (unsigned i = 0; i < 100; i++)
+        text_say(&fields, "cookie: a=%u\n", i);
+    for (unsigned i = 0; i < 31; i++)
+        text_say(&fields, "x: %u\n", i);
+    rig->on_exchange = h2_rig_wait;
+    h2_rig_get(rig, 1, fields.p);
+    cr_expect_eq(rig->calls[0].exchange->request.head->fields.count, 100 + 31);
+    cr_expect_not_null(strstr(rig->requests.p, "; a=99;"), "%s", rig->requests.p);
+    text_say(&fields, "x: 31\n");
+    h2_rig_get(rig, 3, fields.p);
+    cr_expect(h2_rig_heard(rig, "HEADERS/3+ES[:status=431;"), "%s", rig->frames.p);
+    text_free(&fields);
+    h2_rig_free(rig);
+}
+
+Test(h2_server, crumbs_without_end_are_no_way_round_the_limit)
+{
+    struct h2_rig *rig = h2_rig_new(false);
+    struct text fields = {0};
+    rig->server_options.head_limit = 65536;
+    h2_rig_start(rig);
+    for (unsigned i = 0; i < 256 + 31; i++)
+        text_say(&fields, "cookie: \n");
+    h2_rig_get(rig, 1, fields.p);
+    cr_expect(h2_rig_heard(rig, "HEADERS/1+ES[:status=200;"), "%s", rig->frames.p);
+    text_say(&fields, "cookie: \n");
+    h2_rig_get(rig, 3, fields.p);
+    cr_expect(h2_rig_heard(rig, "HEADERS/3+ES[:status=431;"), "%s", rig->frames.p);
+    text_free(&fields);
+    h2_rig_free(rig);
+}
+
 Test(h2_server, sensitive_fields_stay_so)
 {
     struct h2_rig *rig = started();

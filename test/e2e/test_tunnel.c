@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "support/bulk.h"
 #include "support/edge.h"
@@ -157,9 +158,10 @@ static struct stage *start_connect(const char *listener)
                                 .routes = "{connect: true, upgrade: [], cluster: origin}"});
 }
 
-static struct peer *open_connect(struct stage *stage, bool tls)
+static struct peer *open_connect(int plain, int tls_port, bool tls)
 {
-    struct peer *peer = stage_connect(stage, tls);
+    struct peer *peer = tls ? peer_connect_tls(tls_port, NULL) : peer_connect(plain);
+    cr_assert_not_null(peer);
     cr_assert(peer_say(peer, CONNECT));
     struct reply reply = peer_reply(peer, true);
     cr_assert_eq(reply.status, 200, "%d", reply.status);
@@ -170,28 +172,74 @@ static struct peer *open_connect(struct stage *stage, bool tls)
 }
 
 /* A request head is but bytes, and the client's end goes through and is answered. */
+static void expect_half_close(struct peer *peer)
+{
+    char got[64] = "";
+    cr_assert(peer_say(peer, "GET / HTTP/1.1\r\n\r\n"));
+    cr_assert(peer_read_exactly(peer, got, 18));
+    cr_expect_str_eq(got, "GET / HTTP/1.1\r\n\r\n");
+    peer_half_close(peer);
+    memset(got, 0, sizeof(got));
+    cr_assert(peer_read_exactly(peer, got, 3));
+    cr_expect_str_eq(got, "bye");
+    cr_expect(stage_is_over(peer));
+    peer_free(peer);
+}
+
+#define CONNECT_LINE \
+    "\"status\":200,\"tunnel\":\"connect\",\"request_bytes\":18,\"response_bytes\":21,"
+
 Test(tunnel, connect_keeps_half_closes)
 {
     struct stage *stage = start_connect(NULL);
-    for (unsigned tls = 0; tls < 2; tls++) {
-        struct peer *peer = open_connect(stage, tls == 1);
-        char got[64] = "";
-        cr_assert(peer_say(peer, "GET / HTTP/1.1\r\n\r\n"));
-        cr_assert(peer_read_exactly(peer, got, 18));
-        cr_expect_str_eq(got, "GET / HTTP/1.1\r\n\r\n");
-        peer_half_close(peer);
-        memset(got, 0, sizeof(got));
-        cr_assert(peer_read_exactly(peer, got, 3));
-        cr_expect_str_eq(got, "bye");
-        cr_expect(stage_is_over(peer));
-        peer_free(peer);
-    }
-    cr_expect(weir_file_has(stage->weir, "access.log",
-                            "\"status\":200,\"tunnel\":\"connect\",\"request_bytes\":18,"
-                            "\"response_bytes\":21,",
-                            5000));
+    for (unsigned tls = 0; tls < 2; tls++)
+        expect_half_close(open_connect(stage->plain, stage->tls, tls == 1));
+    cr_expect(weir_file_has(stage->weir, "access.log", CONNECT_LINE, 5000));
     cr_expect(weir_file_has(stage->weir, "access.log", "\"ended\":\"ok\"", 5000));
     stage_stop(stage);
+}
+
+Test(tunnel, connect_over_http2)
+{
+    struct stage *inner = start_connect(NULL);
+    struct weir *outer = weir_start(
+        "workers: 1\nadmin: 127.0.0.1:0\naccess_log: access.log\n"
+        "listeners: [{name: edge, bind: 127.0.0.1:0, routes: [{cluster: inner, connect: true}]}]\n"
+        "clusters: [{name: inner, endpoints: [127.0.0.1:%d], protocol: http2}]\n",
+        inner->plain);
+    for (unsigned i = 0; i < 3; i++)
+        expect_half_close(open_connect(weir_port(outer, "edge"), 0, false));
+    cr_expect(weir_file_has(inner->weir, "access.log", CONNECT_LINE, 5000));
+    cr_expect(weir_file_has(inner->weir, "access.log", "\"protocol\":\"HTTP/2\"", 5000));
+    cr_expect(weir_file_has(outer, "access.log", CONNECT_LINE, 5000));
+    cr_expect_eq(weir_metric(outer, "weir_upstream_connects_total{cluster=\"inner\"}"), 1);
+    weir_stop(outer);
+    stage_stop(inner);
+}
+
+/* Without close_notify nobody knows whether that was all: no end goes through, but a reset. */
+static void serve_connect_until_reset(struct peer *client, void *arg)
+{
+    char head[16384];
+    if (peer_read_head(client, head, sizeof(head)) && peer_say(client, "HTTP/1.1 200 OK\r\n\r\n"))
+        *(enum peer_end *)arg = peer_wait_end(client);
+}
+
+Test(tunnel, a_tls_stream_that_is_cut_off_is_no_end)
+{
+    enum peer_end seen = PEER_OPEN;
+    struct stage *stage =
+        stage_start(&(struct stage_options){.serve = serve_connect_until_reset,
+                                            .arg = &seen,
+                                            .routes = "{connect: true, cluster: origin}"});
+    struct peer *peer = open_connect(stage->plain, stage->tls, true);
+    cr_assert(peer_say(peer, "part"));
+    cr_assert_eq(shutdown(peer_fd(peer), SHUT_WR), 0);
+    cr_expect_eq(peer_wait_end(peer), PEER_RESET);
+    cr_expect(weir_file_has(stage->weir, "access.log", "\"ended\":\"tls_truncated\"", 5000));
+    peer_free(peer);
+    stage_stop(stage);
+    cr_expect_eq(seen, PEER_RESET);
 }
 
 static struct reply ask_plain(struct stage *stage, const char *request)
@@ -219,7 +267,7 @@ Test(tunnel, silence_ends_it)
 {
     struct stage *stage =
         start_connect("timeouts: {tunnel: 1s, inactivity: 100ms, keep_alive: 100ms}");
-    struct peer *peer = open_connect(stage, false);
+    struct peer *peer = open_connect(stage->plain, stage->tls, false);
     char got[1];
     for (unsigned i = 0; i < 4; i++) { /* bytes now and then keep it */
         edge_nap(500);
@@ -235,7 +283,7 @@ Test(tunnel, silence_ends_it)
 Test(tunnel, a_drain_lets_it_go_on)
 {
     struct stage *stage = start_connect(NULL);
-    struct peer *peer = open_connect(stage, false);
+    struct peer *peer = open_connect(stage->plain, stage->tls, false);
     char got[3];
     (void)kill(weir_pid(stage->weir), SIGTERM);
     struct peer *late;
