@@ -262,6 +262,7 @@ enum wr_err wr_h2_block_request(struct wr_h2_block *block, bool last, struct wr_
 {
     wr_head_init(head);
     head->version_minor = 1;
+    head->http2 = true;
     if (block->method.p != NULL)
         head->method_text = block->method;
     head->method = wr_method_lookup(head->method_text);
@@ -297,6 +298,7 @@ enum wr_err wr_h2_block_response(struct wr_h2_block *block, const struct wr_head
 {
     wr_head_init(head);
     head->version_minor = 1;
+    head->http2 = true;
     head->status = block->status;
     head->fields = block->fields;
     if (block->too_large)

@@ -57,6 +57,7 @@ struct wr_head {
     uint16_t status;
     /* both */
     uint8_t version_minor; /* of the HTTP/1 peer that sent it; HTTP/2 counts as 1 */
+    bool http2;            /* it came over HTTP/2 */
     bool length_given; /* a Content-Length was there, even where no content follows (HEAD, 304) */
     int64_t content_length; /* bytes, 0 = none, WR_LENGTH_UNKNOWN */
     struct wr_fields fields;

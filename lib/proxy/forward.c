@@ -12,11 +12,12 @@ void wr_forward_init(struct wr_forward *forward, const struct wr_forward_options
 {
     *forward = (struct wr_forward){.options = options};
     size_t one = options->via.n + sizeof("1.0 ") - 1;
-    forward->via_text = wr_new_bytes(2 * one + 1);
-    snprintf(forward->via_text, 2 * one + 1, "1.0 %.*s1.1 %.*s", WR_STR_ARG(options->via),
-             WR_STR_ARG(options->via));
-    forward->via[0] = wr_str(forward->via_text, one);
-    forward->via[1] = wr_str(forward->via_text + one, one);
+    size_t size = 3 * one + 1;
+    forward->via_text = wr_new_bytes(size);
+    snprintf(forward->via_text, size, "1.0 %.*s1.1 %.*s2.0 %.*s", WR_STR_ARG(options->via),
+             WR_STR_ARG(options->via), WR_STR_ARG(options->via));
+    for (size_t i = 0; i < WR_COUNT_OF(forward->via); i++)
+        forward->via[i] = wr_str(forward->via_text + i * one, one);
 }
 
 void wr_forward_clear(struct wr_forward *forward)
@@ -74,6 +75,8 @@ static bool drop_connection_specific(struct wr_fields *fields)
 /* RFC 9110 section 7.6.3: the version the message came with, and who passes it on. */
 static struct wr_str via_for(const struct wr_forward *forward, const struct wr_head *head)
 {
+    if (head->http2)
+        return forward->via[2];
     return forward->via[head->version_minor == 0 ? 0 : 1];
 }
 

@@ -14,7 +14,7 @@
 struct wr_forward {
     const struct wr_forward_options *options;
     char *via_text;       /* owned: what `via` points into */
-    struct wr_str via[2]; /* by HTTP/1 minor version of the message */
+    struct wr_str via[3]; /* as "1.0 weir", "1.1 weir", "2.0 weir" */
     struct wr_request_ids ids;
 };
 

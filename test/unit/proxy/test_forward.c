@@ -133,6 +133,14 @@ Test(forward, via_names_the_version_received)
     stop_forwarding();
 }
 
+Test(forward, via_of_http2)
+{
+    open_exchange("192.0.2.7:1", WR_METHOD_GET, "");
+    exchange->request.head->http2 = true;
+    cr_assert_not_null(strstr(forwarded(), "via: 2.0 weir\n"));
+    stop_forwarding();
+}
+
 Test(forward, the_exchange_learns_what_was_sent)
 {
     open_exchange("192.0.2.7:1", WR_METHOD_GET, "");
