@@ -224,6 +224,7 @@ void wr_local_error(struct wr_exchange *exchange, enum wr_err why, const char *n
 /* Content made while it is taken. Lives in the arena. */
 struct filler {
     struct wr_message *message;
+    uint64_t put;
     uint64_t left;
     bool pumping; /* room() came from within our own put() */
     bool stopped;
@@ -242,13 +243,16 @@ static void pump(struct filler *filler)
     filler->pumping = true;
     size_t room;
     while (!filler->stopped && filler->left > 0 && (room = wr_message_room(filler->message)) > 0) {
-        size_t n = sizeof(filler_text) - 1;
+        /* From where the last piece stopped, so that the content is the same however it was cut. */
+        size_t from = (size_t)(filler->put % (sizeof(FILLER_LINE) - 1));
+        size_t n = sizeof(filler_text) - 1 - from;
         if (n > room)
             n = room;
         if (n > filler->left)
             n = (size_t)filler->left;
         filler->left -= n;
-        wr_message_put(filler->message, filler_text, n);
+        filler->put += n;
+        wr_message_put(filler->message, filler_text + from, n);
     }
     filler->pumping = false;
     if (!filler->stopped && filler->left == 0) {
