@@ -9,4 +9,4 @@ test_packages=(
 )
 # npm comes with nodejs where it is not Debian's.
 node_packages=(nodejs npm)
-bench_packages=(h2o haproxy hitch nghttp2-proxy)
+bench_packages=(h2o haproxy hitch linux-perf nghttp2-proxy strace valgrind)
