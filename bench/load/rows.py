@@ -24,6 +24,7 @@ class Requests:
     warming up stay outside of it."""
 
     unit, rate_unit = "us", "requests/s"
+    down, up, tool = "h1", "h1", "wrk"
 
     def __init__(self, text, path, connections, post=False, scale=1.0, unit="us"):
         self.text, self.path, self.connections, self.post, self.scale, self.unit = text, path, connections, post, scale, unit
@@ -37,7 +38,7 @@ class Requests:
         return command + [f"https://localhost:{proxy.port}{self.path}"]
 
     def start(self, proxy, seconds, _tool=None):
-        return Running("wrk", self.command(proxy, seconds), LOAD_CORE, proxy.folder)
+        return Running(self.tool, self.command(proxy, seconds), LOAD_CORE, proxy.folder)
 
     def measure(self, proxy, backend, seconds, tool):
         load = self.start(proxy, seconds)
@@ -47,6 +48,7 @@ class Requests:
             time.sleep(seconds)
             after = backend.requests(), cpu_us(proxy.pid), time.monotonic()
             load.check()
+            self.finish(load)
         finally:
             load.stop(signal.SIGINT)
         self.check(load.log)
@@ -58,8 +60,16 @@ class Requests:
     def warm_up(self, backend):
         """Until every connection is likely to have made a request or two."""
         start, end = backend.requests(), time.monotonic() + WARM_MOST_SECONDS
-        while backend.requests() - start < 4 * self.connections and time.monotonic() < end:
+        while backend.requests() - start < 4 * self.in_flight() and time.monotonic() < end:
             time.sleep(0.05)
+
+    def in_flight(self):
+        return self.connections
+
+    @staticmethod
+    def finish(load):
+        """wrk tells what it saw when it is interrupted."""
+        load.stop(signal.SIGINT)
 
     @staticmethod
     def check(log):
@@ -70,6 +80,44 @@ class Requests:
             raise Failed(f"wrk: {wrong.group() if wrong else text}")
 
 
+class Http2Requests(Requests):
+    """h2load, several streams on each connection; counted as above. It tells what it saw only when its time is over, so that is
+    a second longer than ours."""
+
+    down, tool = "h2", "h2load"
+    STREAMS = 10
+    SAME = "TLSv1.3", "TLS_AES_128_GCM_SHA256", "X25519 253 bits", "h2"
+
+    def __init__(self, text, path, up="h1", post=False):
+        super().__init__(text, path, 64, post)
+        self.up = up
+
+    def command(self, proxy, seconds):
+        body = proxy.folder / "upload"
+        body.write_text("x" * 8192)
+        return ["h2load", "-t1", f"-c{self.connections}", f"-m{self.STREAMS}", f"-D{seconds * 1000 + 1000:.0f}ms",
+                *(["-d", body] if self.post else []), f"--connect-to=127.0.0.1:{proxy.port}",
+                f"https://localhost:{proxy.port}{self.path}"]
+
+    def in_flight(self):
+        return self.connections * self.STREAMS
+
+    @staticmethod
+    def finish(load):
+        load.process.wait(30)
+
+    @classmethod
+    def check(cls, log):
+        text = log.read_text()
+        log.unlink()
+        names = "TLS Protocol", "Cipher", "Server Temp Key", "Application protocol"
+        same = tuple("".join(re.findall(rf"^{name}: (.*)", text, re.M)) for name in names)
+        failed = re.search(r"^requests: .* 0 failed, 0 errored, 0 timeout$", text, re.M) is None
+        other = re.search(r"^status codes: [1-9]\d* 2xx, 0 3xx, 0 4xx, 0 5xx$", text, re.M) is None
+        if same != cls.SAME or failed or other:
+            raise Failed(f"h2load: not the work it was meant to be:\n{text[-2000:]}")
+
+
 CIPHER = "TLS_AES_128_GCM_SHA256"
 
 
@@ -77,6 +125,7 @@ class Handshakes:
     """Our own tool; it finishes what it began, so all of the proxy's CPU time belongs to the connections it counted."""
 
     unit, rate_unit = "us", "handshakes/s"
+    down, up = "h1", "h1"
 
     def __init__(self, text, resume):
         self.text, self.resume = text, resume
@@ -108,6 +157,7 @@ class Idle:
     proxy had after its first few connections."""
 
     unit, rate_unit = "KB", None
+    down, up = "h1", "h1"
 
     def __init__(self, connections):
         self.connections = connections
@@ -161,4 +211,7 @@ ROWS = {
     "resumed": Handshakes("resumed handshake (PSK, ECDHE)", resume=True),
     "idle2k": Idle(2000),
     "idle10k": Idle(10000),
+    "h2get": Http2Requests("h2 GET 1 KiB, 64 connections x 10 streams", "/small"),
+    "h2post": Http2Requests("h2 POST 8 KiB, 64 x 10", "/post", post=True),
+    "h2h2": Http2Requests("h2 to h2 GET 1 KiB, 64 x 10", "/small", up="h2"),
 }

@@ -1,8 +1,9 @@
 """The proxies and the backend: each one's configuration for the same work, and how it is started.
 
-All proxies: one worker on PROXY_CORE, TLS 1.3 with the same ECDSA P-256 certificate and the cipher suite that the client likes best,
-HTTP/1.1 both ways, keep-alive to the same backend, no access log, timeouts out of the way. Beyond that each is as its packager left it, except where a default would hold it
-back in this work (the pools' sizes, nginx's temporary files).
+All proxies: one worker on PROXY_CORE, TLS 1.3 with the same ECDSA P-256 certificate and the cipher suite that the client likes
+best, HTTP/2 for a client that offers it and else HTTP/1.1, keep-alive to the same backend, no access log, timeouts out of the way.
+Beyond that each is as its packager left it, except where a default would hold it back in this work (the pools' sizes, nginx's
+temporary files, nghttpx's window of a connection).
 """
 
 import http.client
@@ -26,17 +27,21 @@ def make_certificate(folder):
 
 
 class Server:
-    """A server of the benchmark. A subclass gives NAME, CORE, configuration() and command()."""
+    """A server of the benchmark. A subclass gives NAME, CORE, configuration() and command(); a proxy also the protocols it is
+    compared for, with the client (down) and with the backend (up)."""
 
     name = None
     core = PROXY_CORE
+    down = ("h1", "h2")
+    up = ("h1", "h2")
 
-    def __init__(self, folder, backend_port=None, build=None):
+    def __init__(self, folder, backend_port=None, build=None, up="h1"):
         self.home = folder
-        self.folder = folder / self.name
+        self.folder = folder / f"{self.name}-{up}"
         self.folder.mkdir(exist_ok=True)
         self.backend_port = backend_port
         self.build = build
+        self.to_http2 = up == "h2"
         self.running = None
 
     def start(self, prefix=()):
@@ -60,9 +65,10 @@ class Server:
 
 class Nginx(Server):
     name = "nginx"
+    up = ("h1",)
     http = """
     server {
-        listen 127.0.0.1:%(port)d ssl backlog=4096;
+        listen 127.0.0.1:%(port)d ssl http2 backlog=4096;
         ssl_certificate %(home)s/cert.pem;
         ssl_certificate_key %(home)s/key.pem;
         ssl_protocols TLSv1.3;
@@ -124,18 +130,49 @@ defaults
     http-reuse always
     option forwardfor
 frontend edge
-    bind 127.0.0.1:%(port)d ssl crt %(home)s/both.pem alpn http/1.1 backlog 4096
+    bind 127.0.0.1:%(port)d ssl crt %(home)s/both.pem alpn h2,http/1.1 backlog 4096
     http-request set-header X-Forwarded-Proto https
     default_backend web
 backend web
-    server web 127.0.0.1:%(backend_port)d
-""" % dict(vars(self), files=MOST_FILES)
+    server web 127.0.0.1:%(backend_port)d %(proto)s
+""" % dict(vars(self), files=MOST_FILES, proto="proto h2" if self.to_http2 else "")
 
     def command(self, path):
         return ["haproxy", "-db", "-f", path]
 
     def version(self):
         return "HAProxy " + re.search(r"version ([\d.]+)", run(["haproxy", "-v"])).group(1)
+
+
+class Nghttpx(Server):
+    """It knows HTTP/2 best and is compared for that alone."""
+
+    name = "nghttpx"
+    down = ("h2",)
+
+    def configuration(self):
+        return """
+workers=1
+single-process=yes
+rlimit-nofile=%(files)d
+errorlog-file=/dev/stderr
+frontend=127.0.0.1,%(port)d
+backend=127.0.0.1,%(backend_port)d%(proto)s
+private-key-file=%(home)s/key.pem
+certificate-file=%(home)s/cert.pem
+no-ocsp=yes
+tls-min-proto-version=TLSv1.3
+add-x-forwarded-for=yes
+frontend-http2-read-timeout=1h
+frontend-http2-connection-window-size=1M
+backend-keep-alive-timeout=1h
+""" % dict(vars(self), files=MOST_FILES, proto=";;proto=h2" if self.to_http2 else "")
+
+    def command(self, path):
+        return ["nghttpx", "--conf", path]
+
+    def version(self):
+        return "nghttpx " + run(["nghttpx", "--version"]).strip().rpartition("/")[2]
 
 
 class Weir(Server):
@@ -149,11 +186,13 @@ class Weir(Server):
 clusters:
   - name: web
     endpoints: ["127.0.0.1:%(backend_port)d"]
+    protocol: %(protocol)s
     pool: {max_connections: 1024, max_idle: 1024}
     timeouts: {keep_alive: 1h}"""
 
     def configuration(self):
         self.admin_port = free_port()
+        self.protocol = "http2" if self.to_http2 else "http1"
         return """
 workers: 1
 admin: 127.0.0.1:%(admin_port)d
@@ -175,7 +214,8 @@ class Base(Weir):
 
 
 class NginxBackend(Nginx):
-    """The backend, which also counts: how many requests it was asked, at any moment."""
+    """The backend, which also counts: how many requests it was asked, at any moment. It reads a POST to its end before it answers:
+    to mirror it is how nginx can be made to, and only then has every proxy forwarded all of it."""
 
     name = "nginx-backend"
     core = LOAD_CORE
@@ -183,7 +223,9 @@ class NginxBackend(Nginx):
     server {
         listen 127.0.0.1:%(port)d backlog=4096;
         location = /small { return 200 "%(small)s"; }
-        location = /post { return 200 "%(small)s"; }
+        location = /post { root %(folder)s; mirror /sink; error_page 405 =200 @posted; }
+        location = /sink { internal; return 204; }
+        location @posted { return 200 "%(small)s"; }
         location = /big { root %(folder)s; }
     }
     server {
@@ -195,6 +237,7 @@ class NginxBackend(Nginx):
         self.small = "x" * SMALL
         self.status_port = free_port()
         (self.folder / "big").write_bytes(b"x" * BIG)
+        (self.folder / "post").touch()
         super().start(prefix)
         self.status = http.client.HTTPConnection("127.0.0.1", self.status_port)
         self.asked = 0
@@ -225,5 +268,11 @@ class WeirBackend(Weir):
         return int(found.group(1))
 
 
-PROXIES = {"weir": Weir, "nginx": Nginx, "haproxy": Haproxy}
+class Http2Backend(WeirBackend):
+    """For proxies that speak HTTP/2 to it, plain and with prior knowledge. nghttpd would do, but it does not count."""
+
+    name = "http2-backend"
+
+
+PROXIES = {"weir": Weir, "nginx": Nginx, "haproxy": Haproxy, "nghttpx": Nghttpx}
 BACKENDS = {"nginx": NginxBackend, "weir": WeirBackend}
