@@ -5,6 +5,9 @@
 
 /* Endpoints tried for one request when connections cannot be made. */
 #define MAX_CONNECTS 3
+/* A request that surely was not processed goes again up to so often: a new connection of HTTP/2 may refuse streams before its
+ * limit is known, and the next one too. */
+#define MAX_UNSENT_RESENDS 4
 
 static void ask(struct wr_attempt *attempt, bool fresh);
 
@@ -18,7 +21,8 @@ static bool may_resend(const struct wr_attempt *attempt, enum wr_err why)
     const struct wr_exchange *exchange = attempt->exchange;
     enum wr_err_retry rule = wr_err_info(why)->retry;
     bool expected = attempt->reused || exchange->request_unsent;
-    if (!expected || attempt->resent || attempt->answering || rule == WR_RETRY_NEVER)
+    unsigned most = exchange->request_unsent ? MAX_UNSENT_RESENDS : 1;
+    if (!expected || attempt->resends >= most || attempt->answering || rule == WR_RETRY_NEVER)
         return false;
     bool idempotent =
         rule == WR_RETRY_IDEMPOTENT && wr_method_is_idempotent(exchange->request.head->method);
@@ -55,7 +59,7 @@ static void attached(struct wr_upstream_request *wish, const struct wr_endpoint_
     exchange->upstream_reused = reused;
     exchange->request_unsent = false;
     exchange->attempt_attached = wr_loop_now(attempt->proxy->loop);
-    if (reused && !attempt->resent)
+    if (reused && attempt->resends == 0)
         wr_message_arm_replay(&exchange->request);
     else
         wr_message_disarm_replay(&exchange->request);
@@ -71,7 +75,7 @@ static void connect_failed(struct wr_upstream_request *wish, enum wr_err why,
         attempt->exchange->endpoint = wr_str_from(endpoint->text);
         attempt->connects_failed++;
         if (may_reconnect(attempt, why)) {
-            ask(attempt, attempt->resent);
+            ask(attempt, attempt->resends == 1);
             return;
         }
     }
@@ -139,9 +143,10 @@ static bool response_failed(void *owner, enum wr_err why)
     struct wr_exchange *exchange = attempt->exchange;
     note_failure(attempt, why);
     if (may_resend(attempt, why)) {
-        attempt->resent = true;
+        attempt->resends++;
         wr_message_rewind(&exchange->request);
-        ask(attempt, true);
+        /* First a new connection; after that one that has told its limit may do better. */
+        ask(attempt, attempt->resends == 1);
         return true;
     }
     wr_message_set_policy(&exchange->response, NULL, NULL);

@@ -17,9 +17,10 @@ struct wr_attempt {
     struct wr_exchange *exchange;
     struct wr_cluster *cluster;
     unsigned connects_failed;
-    bool wishing;   /* no connection yet */
-    bool reused;    /* sent on a connection from the pool */
-    bool resent;    /* the keep-alive race was lost once: never again */
+    bool wishing; /* no connection yet */
+    bool reused;  /* sent on a connection from the pool */
+    unsigned
+        resends; /* after a failure before the response; connections that could not be made do not count */
     bool answering; /* some response head has come, interim ones too */
 };
 

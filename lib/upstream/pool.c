@@ -35,6 +35,11 @@ struct wr_upstream_connection *wr_pool_find(struct wr_cluster *cluster,
                 connection); /* ends with its last exchange, or by its deadline */
             continue;
         }
+        if (wr_upstream_connection_room(connection) == 0) {
+            /* Another connection to that endpoint has learnt of a lower limit since; offered again when a stream ends. */
+            wr_upstream_connection_withdraw(connection);
+            continue;
+        }
         if (is_fit(connection))
             return connection;
         looks++;
