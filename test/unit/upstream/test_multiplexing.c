@@ -102,6 +102,24 @@ Test(multiplexing, a_limit_that_is_told_is_expected_of_the_next_connection)
 }
 
 /* MAX_CONCURRENT_STREAMS 1 comes when ten are out; nine are refused and tried again. */
+/* One connection is told a limit that another one, which has not heard yet and was thought to have room, exceeds already. */
+Test(multiplexing, a_limit_told_to_another_connection)
+{
+    ask_many(0, 10);
+    until_made(1);
+    ask(&wishes[10]);
+    until_made(2);
+    ask_many(11, 3);
+    cr_assert_eq(fakes[1]->count, 4);
+    for (unsigned i = 8; i > 0; i--)
+        fake_end(fakes[0], i - 1, true);
+    tell_limit(fakes[0], 3);
+    ask_many(14, 3);
+    settle();
+    cr_assert_eq(fakes[0]->count, 3);
+    cr_assert_eq(fakes[1]->count, 4, "it takes no more than the other was told");
+}
+
 Test(multiplexing, a_limit_that_is_exceeded_already)
 {
     ask_many(0, 10);
