@@ -199,7 +199,10 @@ void edge_expect_balance(const struct weir *weir, unsigned accepted, unsigned op
     char *text = NULL;
     double in = 0;
     double left = 0;
+    double refused = 0;
+    double closed = 0;
 
+    /* A scrape reads one counter after another while the worker goes on: a later one must agree. */
     do {
         free(text);
         edge_nap(text ? 20 : 0);
@@ -207,9 +210,10 @@ void edge_expect_balance(const struct weir *weir, unsigned accepted, unsigned op
         cr_assert_not_null(text);
         in = edge_sum(text, "weir_connections_accepted_total{listener=\"edge\"}");
         left = open_connections(text);
-    } while ((in != accepted || left != open) && edge_now_ms() < end);
-    double refused = edge_sum(text, REFUSED);
-    double closed = edge_sum(text, "weir_connections_closed_total{listener=\"edge\"}");
+        refused = edge_sum(text, REFUSED);
+        closed = edge_sum(text, "weir_connections_closed_total{listener=\"edge\"}");
+    } while ((in != accepted || left != open || in != refused + closed + left) &&
+             edge_now_ms() < end);
     cr_expect_eq(in, accepted, "%g accepted, %u came", in, accepted);
     cr_expect_eq(left, open, "%g open, not %u", left, open);
     cr_expect_eq(in, refused + closed + left, "%g accepted, but %g refused + %g closed + %g open",
