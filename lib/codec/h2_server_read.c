@@ -8,11 +8,22 @@ static struct wr_h2_server *server_of(const struct wr_h2_stream *stream)
 
 /* ---- heads ---- */
 
+/* One stream more than the client may have: it loses that one only, and may send it again (RFC 9113 sections 5.1.2, 8.7). */
+static void refuse(struct wr_h2_session *session, int32_t id)
+{
+    (void)nghttp2_submit_rst_stream(session->ng, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+    wr_h2_session_charge(session, WR_FLOOD_RESET);
+}
+
 /* The exchange is there from the first frame of its head on: a head that never becomes whole, or is malformed, is seen in
  * metrics and access log. */
 static struct wr_h2_stream *begun(struct wr_h2_session *session, int32_t id)
 {
     struct wr_h2_server *server = wr_h2_server_of(session);
+    if (session->count >= session->options->max_concurrent_streams) {
+        refuse(session, id);
+        return NULL;
+    }
     struct wr_exchange *exchange = wr_exchange_open(server->host, server->client);
     struct wr_h2_stream *stream =
         wr_h2_stream_new(session, exchange, &exchange->request, &exchange->response);

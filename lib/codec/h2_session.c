@@ -11,6 +11,9 @@
 
 #define MOST_HEAD_SENT ((size_t)1024 * 1024) /* what may come in is limited elsewhere */
 #define MOST_WINDOW INT32_MAX
+#define MOST_SETTINGS 6
+#define FRAME_HEAD 9   /* bytes: RFC 9113 section 4.1 */
+#define SETTING_SIZE 6 /* section 6.5.1 */
 
 static struct wr_h2_session *of(void *user)
 {
@@ -224,6 +227,39 @@ void wr_h2_session_init(struct wr_h2_session *session, bool server, struct wr_tr
     wr_bytes_init(&session->passing, NULL);
 }
 
+/* Past the limit it knows nghttp2 ends the connection, past ours one stream is refused (RFC 9113 section 5.1.2 leaves the choice):
+ * so it is told of a higher one than the client. Streams that were refused and not yet told so count for it: the client's budget
+ * of resets ends before that room does. */
+static uint32_t most_streams(const struct wr_h2_options *options)
+{
+    uint32_t refused = options->budgets[WR_FLOOD_RESET].burst;
+    return refused < UINT32_MAX - options->max_concurrent_streams
+               ? options->max_concurrent_streams + refused
+               : UINT32_MAX;
+}
+
+/* The frame nghttp2 makes of them goes nowhere; the client gets one of the same size that says SETTINGS. */
+static void announce(struct wr_h2_session *session, const nghttp2_settings_entry *settings,
+                     size_t count)
+{
+    nghttp2_settings_entry believed[MOST_SETTINGS];
+    uint8_t payload[MOST_SETTINGS * SETTING_SIZE];
+    const uint8_t *frame;
+    WR_ASSERT(count <= MOST_SETTINGS);
+    for (size_t i = 0; i < count; i++) {
+        believed[i] = settings[i];
+        if (settings[i].settings_id == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+            believed[i].value = most_streams(session->options);
+    }
+    int failed = nghttp2_submit_settings(session->ng, NGHTTP2_FLAG_NONE, believed, count);
+    WR_ASSERT(failed == 0);
+    ssize_t n = nghttp2_session_mem_send(session->ng, &frame);
+    ssize_t said = nghttp2_pack_settings_payload(payload, sizeof(payload), settings, count);
+    WR_ASSERT(said > 0 && n == FRAME_HEAD + said && frame[3] == NGHTTP2_SETTINGS);
+    wr_transport_write(session->transport, frame, FRAME_HEAD);
+    wr_transport_write(session->transport, payload, (size_t)said);
+}
+
 void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
 {
     const struct wr_h2_options *options = session->options;
@@ -240,12 +276,13 @@ void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
     };
     const nghttp2_settings_entry client_settings[] = {
         settings[0], settings[1], settings[2], {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}};
-    int failed = session->server
-                     ? nghttp2_submit_settings(session->ng, NGHTTP2_FLAG_NONE, settings,
-                                               WR_COUNT_OF(settings))
-                     : nghttp2_submit_settings(session->ng, NGHTTP2_FLAG_NONE, client_settings,
-                                               WR_COUNT_OF(client_settings));
-    WR_ASSERT(failed == 0);
+    if (session->server) {
+        announce(session, settings, WR_COUNT_OF(settings));
+    } else {
+        int failed = nghttp2_submit_settings(session->ng, NGHTTP2_FLAG_NONE, client_settings,
+                                             WR_COUNT_OF(client_settings));
+        WR_ASSERT(failed == 0);
+    }
     int32_t connection = options->connection_window < MOST_WINDOW
                              ? (int32_t)options->connection_window
                              : MOST_WINDOW;

@@ -23,7 +23,7 @@ struct wr_h2_stream;
 
 /* The codec implements. All but over() and settled() are called from within nghttp2. */
 struct wr_h2_session_events {
-    /* A peer's stream begins with the header block that comes now. NULL: nobody cares. Server only. */
+    /* A peer's stream begins with the header block that comes now. NULL: it is refused, or nobody cares. Server only. */
     struct wr_h2_stream *(*begun)(struct wr_h2_session *session, int32_t id);
     /* The header block in STREAM's `block` is complete: a head or trailers; LAST: END_STREAM was on it. */
     void (*head)(struct wr_h2_stream *stream, bool last);

@@ -192,6 +192,7 @@ static void expect_goaway(struct h2_rig *rig, const char *what, unsigned code)
 #define STREAM_CLOSED 5
 #define FRAME_SIZE_ERROR 6
 #define COMPRESSION_ERROR 9
+#define ENHANCE_YOUR_CALM 11
 
 Test(h2_rows, connection_errors_are_told_before_the_end)
 {
@@ -264,16 +265,111 @@ Test(h2_rows, header_compression_errors)
     expect_goaway(rig, "Huffman padding", COMPRESSION_ERROR);
 }
 
-Test(h2_rows, streams_above_the_limit)
+/* ---- RFC 9113 section 5.1.2 ---- */
+
+static struct h2_rig *full_rig(void)
 {
     struct h2_rig *rig = h2_rig_new(false);
     rig->server_options.h2.max_concurrent_streams = 2;
     rig->on_exchange = h2_rig_wait;
+    return rig;
+}
+
+Test(h2_rows, a_stream_above_the_limit_is_refused_and_no_other)
+{
+    struct h2_rig *rig = full_rig();
+    h2_rig_start(rig);
+    cr_expect(h2_rig_heard(rig, ",3=2,"), "the client is told: %s", rig->frames.p);
+    for (uint32_t id = 1; id <= 5; id += 2)
+        h2_put_headers(&rig->out, id, id == 5 ? 0 : H2_END_STREAM, POST);
+    h2_put_data(&rig->out, 5, H2_END_STREAM, "for nobody");
+    h2_rig_send(rig);
+    cr_expect(h2_rig_heard(rig, "RST/5[7] "), "%s", rig->frames.p);
+    cr_expect_eq(rig->count, 2);
+    h2_rig_answer(&rig->calls[0], 200, "one");
+    h2_rig_answer(&rig->calls[1], 200, "two");
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "DATA/1+ES[one] "), "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "DATA/3+ES[two] "), "%s", rig->frames.p);
+    h2_rig_get(rig, 7, "");
+    cr_expect_eq(rig->count, 3, "there is room again");
+    cr_expect_not(h2_rig_heard(rig, "GOAWAY"), "%s", rig->frames.p);
+    h2_rig_free(rig);
+}
+
+Test(h2_rows, streams_above_the_limit_before_the_client_knows_it)
+{
+    struct h2_rig *rig = full_rig();
+    static const uint32_t nothing[] = {0};
+    h2_rig_start_silent(rig);
+    text_add(&rig->out, H2_PREFACE, sizeof(H2_PREFACE) - 1);
+    h2_put_settings(&rig->out, nothing);
+    for (uint32_t id = 1; id <= 5; id += 2)
+        h2_put_headers(&rig->out, id, H2_END_STREAM, GET);
+    h2_rig_send(rig);
+    cr_expect(h2_rig_heard(rig, "RST/5[7] "), "%s", rig->frames.p);
+    cr_expect_eq(rig->count, 2);
+    h2_rig_free(rig);
+}
+
+/* What is refused is still decompressed. */
+Test(h2_rows, the_fields_of_a_refused_stream_are_in_the_table)
+{
+    struct h2_rig *rig = full_rig();
+    struct text block = {0};
     h2_rig_start(rig);
     h2_put_headers(&rig->out, 1, H2_END_STREAM, GET);
     h2_put_headers(&rig->out, 3, H2_END_STREAM, GET);
+    h2_put_block(&block, GET);
+    text_add(&block, "\x40\1a\1b", 5); /* "a: b", to be remembered */
+    h2_put_frame(&rig->out, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, 5, block.p, block.n);
     h2_rig_send(rig);
-    cr_expect_eq(rig->count, 2);
-    h2_put_headers(&rig->out, 5, H2_END_STREAM, GET);
-    expect_goaway(rig, "third stream", PROTOCOL_ERROR);
+    h2_rig_answer(&rig->calls[0], 200, "one");
+    h2_rig_settle(rig);
+    text_free(&block);
+    h2_put_block(&block, GET);
+    text_add(&block, "\xbe", 1); /* the newest entry */
+    h2_put_frame(&rig->out, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, 7, block.p, block.n);
+    h2_rig_send(rig);
+    text_free(&block);
+    cr_assert_eq(rig->count, 3, "%s", rig->frames.p);
+    cr_expect_not_null(
+        wr_fields_find_name(&rig->calls[2].exchange->request.head->fields, WR_STR("a")));
+    h2_rig_free(rig);
+}
+
+Test(h2_rows, whoever_goes_on_above_the_limit_is_ended)
+{
+    struct h2_rig *rig = full_rig();
+    h2_rig_start(rig);
+    for (uint32_t id = 1; id < 2 * 110; id += 2)
+        h2_put_headers(&rig->out, id, H2_END_STREAM, GET);
+    expect_goaway(rig, "108 refused streams, of which 100 are free", ENHANCE_YOUR_CALM);
+}
+
+/* The budget comes back with time, the room for what nobody reads does not. */
+Test(h2_rows, refused_streams_that_are_not_read_are_bounded)
+{
+    struct h2_rig *rig = full_rig();
+    char content[1000] = {0};
+    h2_rig_start(rig);
+    h2_put_window(&rig->out, 0, 0x7fff0000 - 65535);
+    h2_put_headers(&rig->out, 1, H2_END_STREAM, GET);
+    h2_put_window(&rig->out, 1, 0x7fff0000 - 65535);
+    h2_put_headers(&rig->out, 3, H2_END_STREAM, GET);
+    h2_rig_send(rig);
+    rig->deaf = true;
+    struct wr_message *response = &rig->calls[0].exchange->response;
+    h2_rig_answer_head(&rig->calls[0], 200, WR_LENGTH_UNKNOWN, "", 0);
+    for (; wr_message_room(response) > 0; h2_rig_settle(rig)) {
+        while (wr_message_room(response) > 0)
+            wr_message_put(response, content, sizeof(content));
+    }
+    for (uint32_t id = 5; id < 5 + 2 * 110; id += 2) {
+        h2_put_headers(&rig->out, id, H2_END_STREAM, GET);
+        h2_rig_send(rig);
+        wr_loop_advance(rig->loop, WR_SEC / 2);
+    }
+    rig->deaf = false;
+    expect_goaway(rig, "110 streams", PROTOCOL_ERROR);
 }
