@@ -186,6 +186,7 @@ static void tell_phase(struct wr_h2_server *server)
 static void settled(struct wr_h2_session *session)
 {
     struct wr_h2_server *server = wr_h2_server_of(session);
+    wr_h2_server_give_up_failed(server);
     /* Whatever else is asked for upstream would be for nobody. */
     if (session->err != WR_OK)
         wr_h2_server_finish_all(server, session->err);
