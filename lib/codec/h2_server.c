@@ -38,6 +38,35 @@ void wr_h2_server_give_up(struct wr_h2_stream *stream, enum wr_err why)
     wr_h2_server_finish(stream, why);
 }
 
+/* nghttp2 drops what a stream has to say as soon as it is to be reset. */
+void wr_h2_server_fail(struct wr_h2_stream *stream, enum wr_err why)
+{
+    stream->failed = true;
+    stream->why = why;
+    wr_h2_server_of(stream->session)->failures = true;
+    wr_h2_session_later(stream->session);
+}
+
+static struct wr_h2_stream *failed_stream(struct wr_h2_session *session)
+{
+    for (struct wr_list *link = session->streams.next; link != &session->streams;
+         link = link->next) {
+        struct wr_h2_stream *stream = WR_CONTAINER_OF(link, struct wr_h2_stream, link);
+        if (stream->failed)
+            return stream;
+    }
+    return NULL;
+}
+
+void wr_h2_server_give_up_failed(struct wr_h2_server *server)
+{
+    if (!server->failures)
+        return;
+    server->failures = false;
+    for (struct wr_h2_stream *failed; (failed = failed_stream(&server->session)) != NULL;)
+        wr_h2_server_give_up(failed, failed->why);
+}
+
 void wr_h2_server_forgo_rest(struct wr_h2_stream *stream)
 {
     wr_h2_stream_reset(stream, NGHTTP2_NO_ERROR);

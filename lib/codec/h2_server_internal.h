@@ -25,6 +25,7 @@ struct wr_h2_server {
     bool draining;     /* the first GOAWAY is said */
     bool drained;      /* the second, too */
     bool client_ended; /* it sends nothing more */
+    bool failures;     /* there may be streams that have failed and are not reset yet */
     bool released;
     struct wr_garbage garbage;
 };
@@ -45,6 +46,9 @@ extern const struct wr_exchange_owner wr_h2_server_owner_ops;
 void wr_h2_server_finish(struct wr_h2_stream *stream, enum wr_err why);
 /* The same with RST_STREAM. */
 void wr_h2_server_give_up(struct wr_h2_stream *stream, enum wr_err why);
+/* The same at the end of the turn, after its head. */
+void wr_h2_server_fail(struct wr_h2_stream *stream, enum wr_err why);
+void wr_h2_server_give_up_failed(struct wr_h2_server *server);
 /* The client has its response; the rest of its request is not waited for. */
 void wr_h2_server_forgo_rest(struct wr_h2_stream *stream);
 void wr_h2_server_finish_all(struct wr_h2_server *server, enum wr_err why);

@@ -1,6 +1,9 @@
 /* Requests: from the transport to the message. */
 #include "codec/h2_server_internal.h"
 
+/* Of the 2^31-1 there are, so many are left for what is on its way when the client is told (RFC 9113 section 5.1.1). */
+#define LAST_IDS 2000
+
 static struct wr_h2_server *server_of(const struct wr_h2_stream *stream)
 {
     return wr_h2_server_of(stream->session);
@@ -55,6 +58,13 @@ static void note_head_complete(struct wr_exchange *exchange)
     wr_exchange_rearm(exchange);
 }
 
+/* It needs another connection soon, for the sake of policy or because stream ids are never used twice. */
+static bool is_among_the_last(const struct wr_h2_stream *stream)
+{
+    const struct wr_h2_server *server = server_of(stream);
+    return server->requests >= server->options->max_requests || stream->id > INT32_MAX - LAST_IDS;
+}
+
 /* What is refused has no content for anybody (as in HTTP/1.1, where nothing is read any more). */
 static enum wr_h2_in what_follows(const struct wr_exchange *exchange, const struct wr_head *head,
                                   bool last)
@@ -79,7 +89,7 @@ static void request_came(struct wr_h2_stream *stream, bool last)
     note_head_complete(exchange);
     wr_message_head(&exchange->request, head, more ? 0 : WR_HEAD_LAST);
     tell_active(server);
-    if (server->requests >= server->options->max_requests)
+    if (is_among_the_last(stream))
         wr_h2_server_drain(server);
     server->events->exchange(server->owner, exchange);
 }
@@ -186,6 +196,7 @@ static void tell_phase(struct wr_h2_server *server)
 static void settled(struct wr_h2_session *session)
 {
     struct wr_h2_server *server = wr_h2_server_of(session);
+    wr_h2_server_give_up_failed(server);
     /* Whatever else is asked for upstream would be for nobody. */
     if (session->err != WR_OK)
         wr_h2_server_finish_all(server, session->err);

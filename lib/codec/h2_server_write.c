@@ -41,6 +41,7 @@ static void write_head(struct wr_h2_stream *stream, const struct wr_head *head, 
     /* Content where there is none (HEAD) is not waited for. */
     bool end = last || no_content;
     stream->outgoing = WR_H2_OUT_OPEN;
+    stream->head_sent = false; /* heads before it do not count */
     stream->left = length >= 0 && !end ? (uint64_t)length : WR_H2_ANY_LENGTH;
     (void)nghttp2_submit_response(stream->session->ng, stream->id, fields.v, fields.count,
                                   end ? NULL : &wr_h2_stream_provider);
@@ -75,10 +76,14 @@ static void on_head(void *sink, struct wr_head *head, unsigned flags)
     settle_tunnel(stream, head);
 }
 
-/* Behaviour row 20. */
+/* Behaviour row 20. A head that has come before the failure, if in the same turn, goes out before it. */
 static void on_abort(void *sink, enum wr_err why)
 {
-    wr_h2_server_give_up(sink, why);
+    struct wr_h2_stream *stream = sink;
+    if (stream->outgoing == WR_H2_OUT_OPEN && !stream->head_sent)
+        wr_h2_server_fail(stream, why);
+    else
+        wr_h2_server_give_up(stream, why);
 }
 
 const struct wr_sink_ops wr_h2_server_sink_ops = {

@@ -39,6 +39,7 @@ struct wr_h2_stream {
     bool refused;    /* surely not processed; client */
     bool peer_reset; /* RST_STREAM has come */
     bool charged;    /* its reset has been counted */
+    bool failed;     /* for `why`, when its head is on the way; server */
     enum wr_err why; /* it was reset for, WR_OK: nothing is known */
     unsigned interim_heads;
     uint64_t discard;     /* so many bytes of unwanted content may still come; server */

@@ -213,9 +213,12 @@ struct wr_model_defaults {
     struct wr_model_limits limits;
 };
 
+enum wr_model_signers { WR_SIGNERS_AUTO, WR_SIGNERS_OFF };
+
 struct wr_model {
     struct wr_model_base base;
     struct wr_str workers; /* "auto" or a number */
+    uint64_t signers;      /* or WR_COUNT_WORD() of enum wr_model_signers */
     struct wr_model_defaults defaults;
     struct wr_model_admin admin;
     struct wr_model_access_log access_log;

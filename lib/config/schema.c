@@ -41,6 +41,10 @@ static const char *expectation(const struct wr_schema_field *field, char out[EXP
         word_list(field->words, words, sizeof(words));
         (void)snprintf(out, EXPECTATION, "%s%s",
                        field->kind == WR_KIND_ENUM_SET ? "a list of " : "", words);
+    } else if (field->words) {
+        char words[EXPECTATION - 32];
+        word_list(field->words, words, sizeof(words));
+        (void)snprintf(out, EXPECTATION, "%s or %s", texts[field->kind], words);
     } else {
         (void)snprintf(out, EXPECTATION, "%s%s%s", texts[field->kind],
                        (field->flags & WR_SCHEMA_INFINITY) ? " or infinity" : "",
@@ -67,6 +71,17 @@ static void bad_kind(struct wr_schema_reader *reader, const struct wr_schema_fie
 
 /* ---- scalars ---- */
 
+static bool find_word(const char *const *words, struct wr_str text, unsigned *index)
+{
+    for (unsigned i = 0; words[i]; i++) {
+        if (wr_str_eq(wr_str_from(words[i]), text)) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool read_number(struct wr_schema_reader *reader, const struct wr_schema_field *field,
                         struct wr_str text, struct wr_mark mark, uint64_t *out)
 {
@@ -77,7 +92,12 @@ static bool read_number(struct wr_schema_reader *reader, const struct wr_schema_
         [WR_KIND_PERCENT] = wr_value_percent,
     };
     uint64_t value;
+    unsigned word;
 
+    if (field->words && find_word(field->words, text, &word)) {
+        *out = WR_COUNT_WORD(word);
+        return true;
+    }
     if (!parsers[field->kind](text, &value) ||
         (value == UINT64_MAX && !(field->flags & WR_SCHEMA_INFINITY))) {
         bad_value(reader, field, mark, text);
@@ -97,17 +117,6 @@ static bool read_number(struct wr_schema_reader *reader, const struct wr_schema_
     }
     *out = value;
     return true;
-}
-
-static bool find_word(const char *const *words, struct wr_str text, unsigned *index)
-{
-    for (unsigned i = 0; words[i]; i++) {
-        if (wr_str_eq(wr_str_from(words[i]), text)) {
-            *index = i;
-            return true;
-        }
-    }
-    return false;
 }
 
 static void *member(void *object, const struct wr_schema_field *field)

@@ -42,6 +42,9 @@ struct wr_model_base {
 #define WR_SCHEMA_INFINITY 2u /* `infinity` is allowed */
 #define WR_SCHEMA_NOT_EMPTY 4u
 
+/* What a count is for which the word INDEX was written. */
+#define WR_COUNT_WORD(index) (UINT64_MAX - 1 - (index))
+
 struct wr_schema_map;
 
 struct wr_schema_field {
@@ -51,8 +54,8 @@ struct wr_schema_field {
     size_t offset;
     const char *fallback; /* default as a person would write it; NULL: zero */
     uint64_t min;
-    uint64_t max; /* 0: no limit */
-    const char *const *words;
+    uint64_t max;             /* 0: no limit */
+    const char *const *words; /* of an enum; of a count: what may stand for the number */
     const struct wr_schema_map *map;
     const char *help;
 };

@@ -23,6 +23,19 @@ static void release(struct wr_snapshot_owned *owned)
     free(owned);
 }
 
+/* Left to itself: only for what is worth the way to another thread, only on cores that workers leave, and no more than they can
+ * keep busy. A number is an order: that many, and for all keys. */
+static struct wr_signers_options signers_of(const struct wr_model *model, unsigned workers)
+{
+    if (model->signers == WR_COUNT_WORD(WR_SIGNERS_OFF))
+        return (struct wr_signers_options){.threads = 0};
+    if (model->signers != WR_COUNT_WORD(WR_SIGNERS_AUTO))
+        return (struct wr_signers_options){.threads = (unsigned)model->signers, .all_keys = true};
+    unsigned cores = wr_cores_available();
+    unsigned spare = cores > workers ? cores - workers : 0;
+    return (struct wr_signers_options){.threads = spare < workers ? spare : workers};
+}
+
 static void build_process(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                           const struct wr_model *model)
 {
@@ -36,6 +49,7 @@ static void build_process(struct wr_snapshot_owned *owned, struct wr_errors *err
     else
         wr_errors_add(errors, model->base.mark, "workers is \"%.*s\", expected auto or 1 to %d",
                       WR_STR_ARG(model->workers), WORKERS_MAX);
+    snapshot->signers = signers_of(model, snapshot->workers);
     snapshot->drain_timeout = model->defaults.timeouts.drain;
     if (model->admin.base.given) {
         snapshot->admin_enabled = true;

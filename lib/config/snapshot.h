@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "downstream/downstream.h"
 #include "io/socket.h"
+#include "transport/signer.h"
 #include "upstream/cluster.h"
 
 struct wr_snapshot_listener {
@@ -24,6 +25,7 @@ struct wr_snapshot_owned;
 struct wr_snapshot {
     struct wr_snapshot_owned *owned; /* memory and TLS contexts; inside of this layer */
     unsigned workers;                /* at least 1 */
+    struct wr_signers_options signers;
     bool admin_enabled;
     struct wr_address admin_address; /* loopback or unix */
     const char *access_log;          /* "stdout", "stderr", a path; NULL: none */

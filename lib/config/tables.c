@@ -324,12 +324,22 @@ static const struct wr_schema_map defaults_map = MAP_OF(defaults, "defaults", NU
 
 #define ROOT(k) offsetof(struct wr_model, k)
 
+static const char *const signers_words[] = {"auto", "off", NULL}; /* enum wr_model_signers */
+
 static const struct wr_schema_field root_fields[] = {
     {.key = "workers",
      .kind = WR_KIND_STRING,
      .offset = ROOT(workers),
      .fallback = "auto",
      .help = "a number, or auto: one a core this process may use"},
+    {.key = "signers",
+     .kind = WR_KIND_COUNT,
+     .offset = ROOT(signers),
+     .fallback = "auto",
+     .min = 1,
+     .max = 256,
+     .words = signers_words,
+     .help = "threads for all private keys; auto: for RSA ones, when cores are left by workers"},
     {.key = "admin",
      .kind = WR_KIND_MAP,
      .offset = ROOT(admin),

@@ -136,3 +136,10 @@ const char *wr_metrics_status_label(unsigned index)
     WR_ASSERT(index < WR_COUNT_OF(labels));
     return labels[index];
 }
+
+const char *wr_metrics_signed_label(unsigned index)
+{
+    static const char *const labels[WR_SIGNED_BY__COUNT] = {"worker", "signer"};
+    WR_ASSERT(index < WR_SIGNED_BY__COUNT);
+    return labels[index];
+}

@@ -21,6 +21,9 @@ struct wr_histogram {
     _Atomic uint64_t sum_usec;
 };
 
+/* Where a handshake's signature was made. */
+enum wr_signed_by { WR_SIGNED_BY_WORKER, WR_SIGNED_BY_SIGNER, WR_SIGNED_BY__COUNT };
+
 enum wr_metrics_scope { WR_SCOPE_WORKER, WR_SCOPE_LISTENER, WR_SCOPE_CLUSTER };
 
 /* The head of a block; the fields of each scope's block follow from metrics.def. */
@@ -123,5 +126,6 @@ const char *wr_metrics_cause_label(unsigned index);
 const char *wr_metrics_err_label(unsigned index);
 const char *wr_metrics_flood_label(unsigned index);
 const char *wr_metrics_status_label(unsigned index);
+const char *wr_metrics_signed_label(unsigned index);
 
 #endif

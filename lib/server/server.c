@@ -37,6 +37,7 @@ struct server {
     struct wr_sockets sockets;
     struct wr_metrics_registry *registry;
     struct wr_writer *writer;
+    struct wr_signers *signers;
     struct wr_worker_options worker_options;
     struct wr_worker **workers;
     struct wr_admin *admin;
@@ -79,8 +80,8 @@ static void log_started(const struct server *server)
     if (snapshot->admin_enabled)
         log_listening("admin", &server->sockets.admin_bound);
     (void)getrlimit(RLIMIT_NOFILE, &files);
-    wr_log(WR_LOG_INFO, "server", "started workers=%u open_files=%ju pid=%d", snapshot->workers,
-           (uintmax_t)files.rlim_cur, (int)getpid());
+    wr_log(WR_LOG_INFO, "server", "started workers=%u signers=%u open_files=%ju pid=%d",
+           snapshot->workers, snapshot->signers.threads, (uintmax_t)files.rlim_cur, (int)getpid());
     check_descriptors(snapshot, (uintmax_t)files.rlim_cur);
 }
 
@@ -246,13 +247,23 @@ static int descriptor_ceiling(void)
     return files - (reserve < RESERVED_LEAST ? RESERVED_LEAST : reserve);
 }
 
+/* Before the workers, to whom they are lent; they have nothing to do until those run. */
+static enum wr_err make_signers(struct server *server)
+{
+    enum wr_err err =
+        wr_signers_new(&server->snapshot->signers, server->registry, &server->signers);
+    if (err != WR_OK)
+        wr_log(WR_LOG_ERROR, "server", "signer threads cannot be started: %s", wr_err_text(err));
+    return err;
+}
+
 static enum wr_err make_workers(struct server *server)
 {
-    server->registry = wr_metrics_registry_new();
     server->worker_options = (struct wr_worker_options){
         .snapshot = server->snapshot,
         .registry = server->registry,
         .writer = server->writer,
+        .signers = server->signers,
         .home = server->mailbox,
         .descriptor_ceiling = descriptor_ceiling(),
         .events = &worker_events,
@@ -283,6 +294,9 @@ static enum wr_err start(struct server *server)
         err = wr_sockets_open(&server->sockets, server->snapshot);
     if (err == WR_OK)
         err = open_access_log(server);
+    server->registry = wr_metrics_registry_new();
+    if (err == WR_OK)
+        err = make_signers(server);
     if (err == WR_OK)
         err = make_workers(server);
     if (err == WR_OK)
@@ -306,6 +320,7 @@ static size_t stop_threads(struct server *server)
             left += wr_worker_connections(server->workers[i]);
         }
     }
+    wr_signers_stop(server->signers);
     wr_admin_stop(server->admin);
     return left;
 }
@@ -317,10 +332,10 @@ static void free_all(struct server *server)
     for (unsigned i = 0; i < server->snapshot->workers; i++)
         wr_worker_free(server->workers[i]);
     free(server->workers);
+    wr_signers_free(server->signers); /* workers had the rest of the queue */
     wr_sockets_close(&server->sockets);
     wr_writer_close(server->writer, ACCESS_LOG_LAST_WAIT);
-    if (server->registry != NULL)
-        wr_metrics_registry_free(server->registry);
+    wr_metrics_registry_free(server->registry);
     if (server->loop != NULL) {
         wr_io_close(&server->signals);
         wr_loop_deadline_remove(server->loop, &server->drain_deadline);

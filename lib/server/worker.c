@@ -143,14 +143,23 @@ static void init(struct wr_worker *worker, const struct wr_worker_options *optio
     worker->downstreams = wr_new_zero(snapshot->listener_count, sizeof(*worker->downstreams));
 }
 
+static enum wr_err make_transports(struct wr_worker *worker)
+{
+    const struct wr_transport_host_options options = {
+        .signers = worker->options.signers,
+        .mailbox = worker->mailbox,
+        .signed_here = &worker->metrics->signatures[WR_SIGNED_BY_WORKER],
+    };
+    return wr_transport_host_new(worker->loop, &options, &worker->transports);
+}
+
 static enum wr_err make_loop(struct wr_worker *worker)
 {
-    const struct wr_transport_host_options defaults = {0};
     enum wr_err err = wr_loop_new(WR_CLOCK_MONOTONIC, &worker->loop);
     if (err == WR_OK)
         err = wr_mailbox_new(worker->loop, &worker->mailbox);
     if (err == WR_OK)
-        err = wr_transport_host_new(worker->loop, &defaults, &worker->transports);
+        err = make_transports(worker);
     return err;
 }
 

@@ -16,6 +16,7 @@
 #include "observe/metrics.h"
 #include "observe/writer.h"
 #include "server/sockets.h"
+#include "transport/signer.h"
 
 /* Run on the home thread, each at most once a worker. */
 struct wr_worker_events {
@@ -27,7 +28,8 @@ struct wr_worker_events {
 struct wr_worker_options {
     const struct wr_snapshot *snapshot;
     struct wr_metrics_registry *registry;
-    struct wr_writer *writer; /* NULL: no access log */
+    struct wr_writer *writer;   /* NULL: no access log */
+    struct wr_signers *signers; /* NULL: none; stopped after the join and before wr_worker_free() */
     struct wr_mailbox *home; /* runs the events; freed after the join and before wr_worker_free() */
     int descriptor_ceiling;  /* as of wr_downstream_env */
     const struct wr_worker_events *events;

@@ -72,7 +72,8 @@ struct wr_tls_info {
     struct wr_str alpn; /* chosen; "" = none; lives as long as the transport */
     struct wr_str sni;  /* likewise */
     bool resumed;
-    uint64_t cpu_usec; /* spent by the handshake on this thread */
+    uint64_t
+        cpu_usec; /* spent by the handshake on the loop's thread; not what a signer spent for it */
 };
 
 /* Name and version of the TLS library as built. */

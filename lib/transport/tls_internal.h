@@ -30,6 +30,11 @@ bool wr_tls_is_ip_literal(const char *name);
 /* What contexts of a server ask for each ClientHello: gate 1, in transport_tls.c. */
 enum ssl_select_cert_result_t wr_tls_on_client_hello(const SSL_CLIENT_HELLO *hello);
 
+/* How contexts of a server sign: gate 3, in transport_tls.c. */
+extern const SSL_PRIVATE_KEY_METHOD wr_tls_key_method;
+/* The private key of SSL's certificate; borrowed. */
+EVP_PKEY *wr_tls_server_key(const SSL *ssl);
+
 /* A new SSL of SERVER; NULL: without memory. Owner: the caller. */
 SSL *wr_tls_server_ssl(struct wr_tls_server *server);
 /* Gives SSL the certificate for the name it asked for; false: without memory. */

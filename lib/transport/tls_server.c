@@ -13,7 +13,8 @@
 
 struct certificate {
     SSL_CTX *context;
-    char **names; /* of the leaf: DNS names of the SAN (RFC 9525 section 6) */
+    EVP_PKEY *key; /* a reference; the context's data, since it signs by our method */
+    char **names;  /* of the leaf: DNS names of the SAN (RFC 9525 section 6) */
     size_t name_count;
 };
 
@@ -63,6 +64,21 @@ static bool bind_sessions(SSL_CTX *context, const X509 *leaf)
            SSL_CTX_set_session_id_context(context, digest, sizeof digest);
 }
 
+/* Every signature comes by way of gate 3, wherever it is made then. */
+static void take_key(struct certificate *certificate)
+{
+    SSL_CTX *context = certificate->context;
+    certificate->key = SSL_CTX_get0_privatekey(context);
+    EVP_PKEY_up_ref(certificate->key);
+    SSL_CTX_set_app_data(context, certificate->key);
+    SSL_CTX_set_private_key_method(context, &wr_tls_key_method);
+}
+
+EVP_PKEY *wr_tls_server_key(const SSL *ssl)
+{
+    return SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+}
+
 static int choose_alpn(SSL *ssl, const uint8_t **out, uint8_t *out_length, const uint8_t *offered,
                        unsigned offered_length, void *arg)
 {
@@ -105,6 +121,7 @@ static enum wr_err load(struct wr_tls_server *server, const struct wr_tls_server
         return WR_ERR_INVALID;
     }
     read_names(certificate, leaf);
+    take_key(certificate);
     SSL_CTX_set_select_certificate_cb(context, wr_tls_on_client_hello);
     if (!options->tickets)
         SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
@@ -123,6 +140,7 @@ static void server_free(struct wr_tls_server *server)
             free(certificate->names[j]);
         free(certificate->names);
         SSL_CTX_free(certificate->context);
+        EVP_PKEY_free(certificate->key);
     }
     free(server->alpn);
     free(server);

@@ -28,6 +28,11 @@ enum wr_err wr_transport_host_new(struct wr_loop *loop,
         host->output_high = options->output_high;
     if (options != NULL && options->output_low > 0)
         host->output_low = options->output_low;
+    if (options != NULL) {
+        host->signers = options->signers;
+        host->mailbox = options->mailbox;
+        host->signed_here = options->signed_here;
+    }
     if (host->output_low >= host->output_high)
         host->output_low = host->output_high / 4;
     wr_list_init(&host->gathering);
@@ -143,7 +148,7 @@ static void connected(struct wr_transport *transport)
         wr_transport_tls_advance(transport);
 }
 
-/* The peer of an accepted transport that went before any cryptography was spent is not worth any. Later its last bytes may
+/* The peer of an accepted transport that went before any cryptography was spent is not worth any, nor a signature. Later its last bytes may
  * say why. While the owner reads nothing, a reset is still noticed: no answer can reach that client. */
 static void hung_up(struct wr_transport *transport)
 {
@@ -382,6 +387,7 @@ void wr_transport_refuse(struct wr_transport *transport, enum wr_refuse_with how
         return;
     }
     wr_transport_tls_alert(transport);
+    wr_transport_tls_stop_signing(transport);
     transport->alerted = true;
     transport->discarding = true;
     transport->phase = WR_TRANSPORT_OPEN;
@@ -447,6 +453,7 @@ static void finish(struct wr_transport *transport, void (*close_fd)(int fd))
     wr_transport_stop_gathering(transport);
     wr_task_cancel(&transport->input_task);
     wr_task_cancel(&transport->output_task);
+    wr_transport_tls_stop_signing(transport);
     close_fd(transport->io.fd);
     wr_loop_release(transport->host->loop, &transport->garbage, release);
 }

@@ -19,7 +19,9 @@
 #include "base/err.h"
 #include "io/bytes.h"
 #include "io/loop.h"
+#include "io/mailbox.h"
 #include "io/socket.h"
+#include "transport/signer.h"
 #include "transport/tls.h"
 
 /* What all transports of one worker share: loop, chunk pool, scratch buffers. */
@@ -28,6 +30,10 @@ struct wr_transport_host;
 struct wr_transport_host_options {
     size_t output_high; /* bytes; above it a writer should wait for writable(). 0: 128 KiB */
     size_t output_low;  /* writable() is called when output falls to it. 0: 32 KiB */
+    struct wr_signers *signers; /* lent; NULL: all signatures are made on the loop's thread */
+    struct wr_mailbox *mailbox; /* of the loop; what SIGNERS answer by */
+    _Atomic uint64_t
+        *signed_here; /* counts signatures made on the loop's thread; NULL: nobody does */
 };
 WR_MUST_USE enum wr_err wr_transport_host_new(struct wr_loop *loop,
                                               const struct wr_transport_host_options *options,

@@ -30,6 +30,9 @@ struct wr_transport_host {
     struct wr_chunk_pool chunks;
     size_t output_high;
     size_t output_low;
+    struct wr_signers *signers;
+    struct wr_mailbox *mailbox;
+    _Atomic uint64_t *signed_here;
     struct wr_pipeline *free_pipelines;
     size_t free_pipeline_count;
     size_t transport_count;   /* their memory, not their state */
@@ -45,12 +48,14 @@ struct wr_transport_host {
     uint8_t *sealed;
 };
 
-/* Gate 1 of a TLS server. */
+/* Where a TLS server's handshake can stand still: at gate 1 for its owner, later at gate 3 for a signature. */
 enum wr_gate_state {
     WR_GATE_UNASKED,
     WR_GATE_WAITING, /* nothing happens until the owner speaks */
     WR_GATE_RESUMED, /* it has, the handshake goes on in the task */
-    WR_GATE_PASSED,
+    WR_GATE_PASSED,  /* from here on cryptography is spent */
+    WR_GATE_SIGNING, /* nothing happens until a signer has answered */
+    WR_GATE_SIGNED,  /* it has, the handshake goes on in the task; then PASSED */
 };
 
 /* How far reading has come. */
@@ -81,6 +86,7 @@ struct wr_transport {
     struct wr_pipeline *pipeline;
     struct wr_tls_server *tls_server; /* at most one of the two */
     struct wr_tls_client *tls_client;
+    struct wr_signing *signing; /* ordered, or answered and not yet used */
     struct wr_transport_counters counters;
     uint64_t received;
     uint64_t sent;
@@ -124,6 +130,17 @@ static inline bool wr_transport_is_live(const struct wr_transport *transport)
     return !transport->closed && transport->phase != WR_TRANSPORT_FAILED;
 }
 
+static inline bool wr_transport_stands_still(const struct wr_transport *transport)
+{
+    return transport->gate == WR_GATE_WAITING || transport->gate == WR_GATE_SIGNING;
+}
+
+/* The handshake goes on though nothing has come. */
+static inline bool wr_transport_goes_on(const struct wr_transport *transport)
+{
+    return transport->gate == WR_GATE_RESUMED || transport->gate == WR_GATE_SIGNED;
+}
+
 static inline bool wr_transport_is_tls(const struct wr_transport *transport)
 {
     return transport->ssl != NULL && !transport->alerted;
@@ -159,5 +176,7 @@ size_t wr_transport_tls_seal(struct wr_transport *transport, const void *p, size
 void wr_transport_tls_notify(struct wr_transport *transport); /* seals close_notify */
 /* Puts a fatal internal_error alert into the output. */
 void wr_transport_tls_alert(struct wr_transport *transport);
+/* Nobody waits for the signature any more. Can be called twice. */
+void wr_transport_tls_stop_signing(struct wr_transport *transport);
 
 #endif

@@ -19,7 +19,7 @@ bool wr_transport_may_read(const struct wr_transport *transport)
     case WR_TRANSPORT_SILENT:
         return true;
     case WR_TRANSPORT_HANDSHAKE:
-        return transport->gate != WR_GATE_WAITING;
+        return !wr_transport_stands_still(transport);
     case WR_TRANSPORT_OPEN:
         return transport->paused == 0;
     case WR_TRANSPORT_CONNECTING:
@@ -109,7 +109,7 @@ static void take_kept(struct wr_transport *transport)
 {
     deliver_kept(transport);
     bool held = transport->pipeline != NULL && transport->pipeline->input.length > 0;
-    bool more = transport->gate == WR_GATE_RESUMED || wr_transport_has_kept(transport);
+    bool more = wr_transport_goes_on(transport) || wr_transport_has_kept(transport);
     if (!held && more && !transport->discarding && wr_transport_is_tls(transport) &&
         wr_transport_may_read(transport))
         wr_transport_tls_advance(transport);
@@ -235,7 +235,7 @@ static bool end_is_due(const struct wr_transport *transport)
 void wr_transport_read(struct wr_transport *transport)
 {
     bool go_on = wr_transport_may_read(transport);
-    if (go_on && (wr_transport_has_kept(transport) || transport->gate == WR_GATE_RESUMED))
+    if (go_on && (wr_transport_has_kept(transport) || wr_transport_goes_on(transport)))
         take_kept(transport);
     while (go_on && (transport->ready & WR_IO_READ) && wr_transport_may_read(transport) &&
            !wr_transport_has_kept(transport))

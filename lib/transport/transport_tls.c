@@ -10,6 +10,7 @@
 #include <openssl/x509.h>
 
 #include "base/assert.h"
+#include "observe/metrics.h"
 #include "transport/transport_internal.h"
 
 /* ---- the BIO ---- */
@@ -126,14 +127,7 @@ static enum wr_err failure(const struct wr_transport *transport, const char **de
     return WR_ERR_UPSTREAM_CERTIFICATE;
 }
 
-/* ---- handshake ---- */
-
-static uint64_t thread_usec(void)
-{
-    struct timespec spent;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
-    return (uint64_t)spent.tv_sec * WR_SEC + (uint64_t)spent.tv_nsec / 1000;
-}
+/* ---- handshake: gate 1 ---- */
 
 enum ssl_select_cert_result_t wr_tls_on_client_hello(const SSL_CLIENT_HELLO *hello)
 {
@@ -157,6 +151,73 @@ enum ssl_select_cert_result_t wr_tls_on_client_hello(const SSL_CLIENT_HELLO *hel
                                                                    : ssl_select_cert_error;
 }
 
+/* ---- signatures: gate 3 ---- */
+
+static void on_signed(void *owner)
+{
+    struct wr_transport *transport = owner;
+    transport->gate = WR_GATE_SIGNED;
+    if (wr_transport_is_live(transport))
+        wr_loop_defer(transport->host->loop, &transport->input_task);
+}
+
+static enum ssl_private_key_result_t key_sign(SSL *ssl, uint8_t *out, size_t *length, size_t room,
+                                              uint16_t algorithm, const uint8_t *input,
+                                              size_t input_length)
+{
+    struct wr_transport *transport = transport_of(ssl);
+    struct wr_transport_host *host = transport->host;
+    const struct wr_signature_order order = {
+        .key = wr_tls_server_key(ssl),
+        .algorithm = algorithm,
+        .input = input,
+        .input_length = input_length,
+    };
+    transport->signing =
+        wr_signers_submit(host->signers, &order, host->mailbox, on_signed, transport);
+    if (transport->signing != NULL) {
+        transport->gate = WR_GATE_SIGNING;
+        return ssl_private_key_retry;
+    }
+    if (host->signed_here != NULL)
+        wr_metric_inc(host->signed_here);
+    return wr_sign(&order, out, room, length) ? ssl_private_key_success : ssl_private_key_failure;
+}
+
+/* Only for RSA key exchange, and no cipher that we offer has it. */
+static enum ssl_private_key_result_t key_decrypt(SSL *ssl WR_UNUSED, uint8_t *out WR_UNUSED,
+                                                 size_t *length WR_UNUSED, size_t room WR_UNUSED,
+                                                 const uint8_t *input WR_UNUSED,
+                                                 size_t input_length WR_UNUSED)
+{
+    return ssl_private_key_failure;
+}
+
+static enum ssl_private_key_result_t key_complete(SSL *ssl, uint8_t *out, size_t *length,
+                                                  size_t room)
+{
+    struct wr_transport *transport = transport_of(ssl);
+    if (transport->gate == WR_GATE_SIGNING)
+        return ssl_private_key_retry;
+    bool made = wr_signing_result(transport->signing, out, room, length);
+    wr_transport_tls_stop_signing(transport);
+    return made ? ssl_private_key_success : ssl_private_key_failure;
+}
+
+const SSL_PRIVATE_KEY_METHOD wr_tls_key_method = {
+    .sign = key_sign,
+    .decrypt = key_decrypt,
+    .complete = key_complete,
+};
+
+void wr_transport_tls_stop_signing(struct wr_transport *transport)
+{
+    wr_signing_drop(transport->signing);
+    transport->signing = NULL;
+}
+
+/* ---- steps of the handshake ---- */
+
 /* After a fatal alert: FIN behind it, and nothing unread that would turn the close into a reset and erase it. */
 static void fail_tls(struct wr_transport *transport, enum wr_err why, const char *detail)
 {
@@ -177,9 +238,16 @@ static void drop_cipher(struct wr_transport *transport)
         wr_bytes_clear(&transport->pipeline->cipher);
 }
 
+static uint64_t thread_usec(void)
+{
+    struct timespec spent;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    return (uint64_t)spent.tv_sec * WR_SEC + (uint64_t)spent.tv_nsec / 1000;
+}
+
 static void step_handshake(struct wr_transport *transport)
 {
-    if (transport->gate == WR_GATE_RESUMED)
+    if (wr_transport_goes_on(transport))
         transport->gate = WR_GATE_PASSED;
     uint64_t before = thread_usec();
     int done = SSL_do_handshake(transport->ssl);
@@ -191,7 +259,8 @@ static void step_handshake(struct wr_transport *transport)
     int error = SSL_get_error(transport->ssl, done);
     const char *detail = "";
     enum wr_err why = WR_OK;
-    if (done != 1 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_PENDING_CERTIFICATE)
+    if (done != 1 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_PENDING_CERTIFICATE &&
+        error != SSL_ERROR_WANT_PRIVATE_KEY_OPERATION)
         why = failure(transport, &detail);
     wr_transport_send_sealed(transport);
     if (why != WR_OK)
@@ -202,7 +271,7 @@ static void step_handshake(struct wr_transport *transport)
 
 void wr_transport_tls_alert(struct wr_transport *transport)
 {
-    if (transport->gate == WR_GATE_PASSED && transport->ssl != NULL) {
+    if (transport->gate >= WR_GATE_PASSED && transport->ssl != NULL) {
         (void)SSL_send_fatal_alert(transport->ssl, SSL_AD_INTERNAL_ERROR);
         ERR_clear_error();
         wr_transport_send_sealed(transport);

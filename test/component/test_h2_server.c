@@ -144,6 +144,18 @@ Test(h2_server, cookie_crumbs_become_one)
     h2_rig_free(rig);
 }
 
+/* A value that ended in a space would be another one behind HTTP/1.1. */
+Test(h2_server, empty_crumbs_leave_nothing)
+{
+    struct h2_rig *rig = started();
+    h2_rig_get(rig, 1, "cookie: \ncookie: a=1\ncookie: \ncookie: b=2\ncookie: \n");
+    cr_expect_str_eq(rig->requests.p, "GET a.test / [] cookie=a=1; b=2;\n");
+    h2_rig_get(rig, 3, "cookie: \ncookie: \n");
+    cr_expect(strstr(rig->requests.p, "\nGET a.test / [] cookie=;\n") != NULL, "%s",
+              rig->requests.p);
+    h2_rig_free(rig);
+}
+
 /* The rig's limit is 32 fields. */
 Test(h2_server, crumbs_count_as_one_field)
 {

@@ -139,6 +139,33 @@ Test(h2_server_ends, the_last_of_max_requests_drains)
     h2_rig_free(rig);
 }
 
+Test(h2_server_ends, the_last_stream_ids_drain)
+{
+    static const uint32_t ids[] = {0x7ffff001, 0x7ffffffd, 0x7fffffff};
+    struct h2_rig *rig = started();
+    h2_rig_get(rig, ids[0], "");
+    cr_expect_not(h2_rig_heard(rig, "GOAWAY"));
+    h2_rig_get(rig, ids[1], "");
+    cr_expect(h2_rig_heard(rig, "GOAWAY[2147483647,0] "), "%s", rig->frames.p);
+    h2_put_headers(&rig->out, ids[2], 0, POST);
+    h2_put_ping(&rig->out, H2_ACK, "weirlast");
+    h2_rig_send(rig);
+    cr_assert_eq(rig->count, 3, "%s", rig->frames.p);
+    h2_put_data(&rig->out, ids[2], H2_END_STREAM, "content");
+    h2_rig_send(rig);
+    cr_expect_str_eq(rig->calls[2].collector.content.p, "content");
+    for (unsigned i = 0; i < 3; i++)
+        h2_rig_answer(&rig->calls[i], 200, "ok");
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "DATA/2147479553+ES[ok] "), "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "DATA/2147483645+ES[ok] "), "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "DATA/2147483647+ES[ok] "), "%s", rig->frames.p);
+    cr_expect_not(h2_rig_heard(rig, "RST"));
+    cr_expect(h2_rig_told(rig, "done:ok "), "%s", rig->events.p);
+    cr_expect(rig->heard_end);
+    h2_rig_free(rig);
+}
+
 /* ---- deadlines ---- */
 
 Test(h2_server_ends, an_idle_connection_times_out_with_goaway)

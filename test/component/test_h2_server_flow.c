@@ -306,6 +306,63 @@ Test(h2_server_flow, a_response_that_fails_is_reset_and_not_ended)
     h2_rig_free(rig);
 }
 
+/* What the access log says the client was told. */
+Test(h2_server_flow, a_head_goes_out_before_the_failure_of_the_same_turn)
+{
+    struct h2_rig *rig = started();
+    for (uint32_t id = 1; id <= 5; id += 2)
+        h2_put_headers(&rig->out, id, H2_END_STREAM, GET);
+    h2_rig_send(rig);
+    h2_rig_answer_head(&rig->calls[0], 200, 100, "", 0);
+    feed(&rig->calls[0], 10);
+    wr_message_abort(&rig->calls[0].exchange->response, WR_ERR_RESPONSE_INCOMPLETE);
+    h2_rig_answer_head(&rig->calls[1], 103, 0, "a: b\n", WR_HEAD_INTERIM);
+    h2_rig_settle(rig);
+    h2_rig_answer_head(&rig->calls[1], 200, WR_LENGTH_UNKNOWN, "", 0);
+    wr_message_abort(&rig->calls[1].exchange->response, WR_ERR_BAD_RESPONSE);
+    h2_rig_answer_head(&rig->calls[2], 200, WR_LENGTH_UNKNOWN, "", 0);
+    wr_message_abort(&rig->calls[2].exchange->response, WR_ERR_BAD_RESPONSE);
+    h2_put_reset(&rig->out, 5, 8); /* whoever was first */
+    h2_rig_send(rig);
+    cr_expect(h2_rig_heard(rig, "HEADERS/1[:status=200;"), "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "RST/1[2] "), "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "HEADERS/3[:status=200;"), "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "RST/3[2] "), "%s", rig->frames.p);
+    cr_expect_not(h2_rig_heard(rig, "+ES"));
+    cr_expect_eq(rig->calls[0].ended, WR_ERR_RESPONSE_INCOMPLETE);
+    cr_expect_eq(rig->calls[1].ended, WR_ERR_BAD_RESPONSE);
+    cr_expect_eq(rig->finished, 3);
+    cr_expect(h2_rig_told(rig, "idle "));
+    h2_rig_free(rig);
+}
+
+Test(h2_server_flow, a_head_nobody_reads_does_not_hold_up_the_failure)
+{
+    struct h2_rig *rig = started();
+    h2_put_window(&rig->out, 0, 0x7fff0000 - 65535);
+    h2_put_headers(&rig->out, 1, H2_END_STREAM, GET);
+    h2_put_window(&rig->out, 1, 0x7fff0000 - 65535);
+    h2_put_headers(&rig->out, 3, H2_END_STREAM, GET);
+    h2_rig_send(rig);
+    rig->deaf = true;
+    struct wr_message *response = &rig->calls[0].exchange->response;
+    h2_rig_answer_head(&rig->calls[0], 200, WR_LENGTH_UNKNOWN, "", 0);
+    for (unsigned i = 0; i < 1000 && wr_message_room(response) > 0; i++) {
+        feed(&rig->calls[0], wr_message_room(response));
+        h2_rig_settle(rig);
+    }
+    h2_rig_answer_head(&rig->calls[1], 200, WR_LENGTH_UNKNOWN, "", 0);
+    wr_message_abort(&rig->calls[1].exchange->response, WR_ERR_BAD_RESPONSE);
+    h2_rig_settle(rig);
+    cr_expect_eq(rig->calls[1].ended, WR_ERR_BAD_RESPONSE);
+    rig->deaf = false;
+    wr_message_abort(response, WR_ERR_RESPONSE_INCOMPLETE);
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "RST/3[2] "), "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "RST/1[2] "));
+    h2_rig_free(rig);
+}
+
 Test(h2_server_flow, a_response_that_does_not_fit_its_length_is_reset)
 {
     struct h2_rig *rig = started();

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/signer.h"
 #include "transport/tls_internal.h"
 
 static char dir[64];
@@ -142,6 +143,17 @@ enum ssl_select_cert_result_t wr_tls_on_client_hello(const SSL_CLIENT_HELLO *hel
     return wr_tls_server_choose(server, hello->ssl) ? ssl_select_cert_success
                                                     : ssl_select_cert_error;
 }
+
+static enum ssl_private_key_result_t sign(SSL *ssl, uint8_t *out, size_t *length, size_t room,
+                                          uint16_t algorithm, const uint8_t *input,
+                                          size_t input_length)
+{
+    const struct wr_signature_order order = {wr_tls_server_key(ssl), algorithm, input,
+                                             input_length};
+    return wr_sign(&order, out, room, length) ? ssl_private_key_success : ssl_private_key_failure;
+}
+
+const SSL_PRIVATE_KEY_METHOD wr_tls_key_method = {.sign = sign};
 
 /* The number of names in the certificate that NAME gets: 2 is "a", 3 is "b", 0 is "none". */
 static size_t names_of_chosen(const char *name)
