@@ -328,7 +328,7 @@ bool wr_h2_block_trailers(struct wr_h2_block *block, struct wr_fields **out)
     *fields = block->fields;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < fields->count; i++) {
-        if (!wr_field_is_forbidden_in_trailers(fields->v[i].id))
+        if (wr_field_may_trail(&fields->v[i]))
             fields->v[kept++] = fields->v[i];
     }
     fields->count = kept;

@@ -58,7 +58,8 @@ Test(h2_server, trailers_go_both_ways)
     rig->on_exchange = h2_rig_wait;
     h2_put_headers(&rig->out, 1, 0, POST "te: trailers\n");
     h2_put_data(&rig->out, 1, 0, "x");
-    h2_put_headers(&rig->out, 1, H2_END_STREAM, "grpc-status: 0\nauthorization: no\n");
+    h2_put_headers(&rig->out, 1, H2_END_STREAM,
+                   "grpc-status: 0\nauthorization: no\nx-forwarded-port: 1\n");
     h2_rig_send(rig);
     cr_expect_str_eq(rig->requests.p, "POST a.test /up [x]  +grpc-status=0;\n");
     struct h2_call *call = &rig->calls[0];
