@@ -178,10 +178,10 @@ def silent(stage):
         server = stage.server(name).start()
         prefer(server.pid)
         quiet = storm(stage.tools, server.port, server.folder, rate=0, connections=args.silent, patience=15000, silent=True)
-        time.sleep(5)
-        probe = Probe(stage.tools, server, connect_every=200, connections=0, rate=0)
-        time.sleep(5)
+        time.sleep(2)
         gauges = Metrics(server).read()
+        probe = Probe(stage.tools, server, connect_every=100, connections=0, rate=0)
+        time.sleep(2)
         probe.stop()
         seen = result_of(quiet)
         server.stop()
@@ -205,14 +205,15 @@ def mixed(stage):
             seen = weather(stage.tools, server, rate, args.seconds, args.patience, resume_share=args.resuming * base / rate)
             runs.append(seen | {"multiple": multiple, "peak": base})
             resume, full = seen["storm"]["claims"]["resume"], seen["storm"]["claims"]["full"]
+            in_time = sum(slot["full"] for slot in seen["slots"][:round(args.seconds * 10)]) / args.seconds
             rows.append((name, f"{multiple:g}x full + {args.resuming:.0%} resuming",
                          f"{resume['offered']:,}", f"{resume['resumed'] / max(resume['offered'], 1):.1%}",
                          " / ".join(number(resume["ms"][key]) for key in ("p50", "p99", "max")),
-                         number(full["full"] / args.seconds, 0), f"{full['full'] / max(full['offered'], 1):.0%}",
+                         number(in_time, 0), f"{in_time / base:.0%}", f"{full['full'] / max(full['offered'], 1):.0%}",
                          three(seen["established"]["during"]), refusals(seen)))
         server.stop()
-    table(("server", "offered", "resuming", "of them served", "wait, ms p50 / p99 / max", "full ones served/s", "of them served",
-           "established during, ms", "refused"), rows)
+    table(("server", "offered", "resuming", "of them served within their patience", "wait, ms p50 / p99 / max",
+           "full ones, served/s", "of peak", "of them served", "established during, ms", "refused"), rows)
     return runs
 
 
@@ -241,8 +242,8 @@ def rules(stage):
         server = stage.weir(**admission)
         try:
             server.start()
-        except Failed:
-            rows.append((name, "not in this build", *[""] * 8))
+        except Failed as failed:
+            say(f"{name}: {failed}")
             continue
         prefer(server.pid)
         base = base or peak(stage.tools, server)
@@ -263,11 +264,11 @@ def rules(stage):
 def concurrency(stage):
     """max_pending_handshakes against throughput, backlog and wait."""
     args, runs, rows = stage.args, [], []
-    base = None
+    server, base = stage.with_peak("weir")
+    server.stop()
     for limit in args.limits:
         server = stage.weir(max_pending_handshakes=limit).start()
         prefer(server.pid)
-        base = base or peak(stage.tools, server, open=64)
         seen = weather(stage.tools, server, base * args.multiples[0], args.seconds, args.patience)
         server.stop()
         runs.append(seen | {"limit": limit, "peak": base})

@@ -111,18 +111,12 @@ bool wr_h2_server_awaits_rest(const struct wr_h2_stream *stream)
            !stream->tunnel;
 }
 
-/* The response is whole. A request that is not has been answered early (behaviour row 22): a small rest is read and thrown away,
- * because there are clients that take RST_STREAM NO_ERROR for an error while they send. */
+/* The response is whole. A request that is not has been answered early (behaviour row 22): a small rest is still read, and thrown
+ * away unless somebody wants it, because there are clients that take RST_STREAM NO_ERROR for an error while they send. */
 void wr_h2_server_sent_end(struct wr_h2_stream *stream)
 {
-    if (!wr_h2_server_awaits_rest(stream))
-        return;
-    bool wanted = stream->incoming == WR_H2_IN_OPEN;
-    stream->incoming = WR_H2_IN_UNWANTED;
-    if (rest_of(stream) > stream->discard)
+    if (wr_h2_server_awaits_rest(stream) && rest_of(stream) > stream->discard)
         wr_h2_server_forgo_rest(stream);
-    else if (wanted)
-        wr_message_abort(&stream->exchange->request, WR_ERR_CANCELLED);
 }
 
 void wr_h2_server_unwanted(struct wr_h2_stream *stream, size_t n)

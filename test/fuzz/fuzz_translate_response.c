@@ -52,7 +52,7 @@ static void on_heard(void *owner, struct relay_end *origin)
 {
     struct test *test = owner;
     struct strict_message got;
-    struct wr_str rest = wr_str(origin->heard.p + origin->at, origin->heard.n - origin->at);
+    struct wr_str rest = relay_rest(origin);
     size_t used = strict_read(rest, STRICT_REQUEST, &got);
     bool next = got.has_head && wr_str_eq(got.target, WR_STR("/next"));
     if (got.has_head && !next) {
@@ -197,8 +197,7 @@ static bool judge(struct test *test)
     size_t interim = 0;
     struct strict_message got;
     for (;;) {
-        size_t used = strict_read(
-            wr_str(client->heard.p + client->at, client->heard.n - client->at), kind, &got);
+        size_t used = strict_read(relay_rest(client), kind, &got);
         client->at += used;
         if (!got.has_head || got.status >= 200)
             break;
@@ -216,6 +215,7 @@ static bool judge(struct test *test)
         must(got.whole == final->whole, "a response that was whole did not come whole");
     }
     strict_clear(&got);
+    must(!whole || client->at == client->heard.n, "more than one response");
     return whole && !closes && !client->ended;
 }
 
@@ -224,10 +224,8 @@ static void judge_next(struct test *test)
 {
     struct relay_end *client = relay_client(test->relay);
     struct strict_message got;
-    must(client->at == client->heard.n, "more than one response");
     say(test->relay, client, next_question);
-    size_t used = strict_read(wr_str(client->heard.p + client->at, client->heard.n - client->at),
-                              STRICT_RESPONSE, &got);
+    size_t used = strict_read(relay_rest(client), STRICT_RESPONSE, &got);
     must(used > 0 && test->next_came, "the next request was not answered");
     struct wr_str content = wr_str(got.content.p, got.content.n);
     if (got.status != 200 || !wr_str_eq(content, WR_STR("next")))

@@ -324,9 +324,22 @@ void relay_finish(struct relay *relay, struct relay_end *end)
 
 /* ---- its life ---- */
 
+struct wr_str relay_rest(const struct relay_end *end)
+{
+    if (end->at == end->heard.n)
+        return WR_STR_EMPTY;
+    return wr_str(end->heard.p + end->at, end->heard.n - end->at);
+}
+
 struct relay_end *relay_client(struct relay *relay)
 {
     return &relay->client;
+}
+
+const struct relay_end *relay_origins(const struct relay *relay, size_t *count)
+{
+    *count = relay->origin_count;
+    return relay->origins;
 }
 
 struct relay *relay_new(const struct relay_events *events, void *owner)

@@ -29,6 +29,9 @@ struct relay_end {
     bool ended;     /* FIN or RST came */
 };
 
+/* What it has heard and not dealt with. */
+struct wr_str relay_rest(const struct relay_end *end);
+
 struct relay;
 
 struct relay_events {
@@ -43,6 +46,8 @@ struct relay *relay_new(const struct relay_events *events, void *owner);
 void relay_free(struct relay *relay);
 
 struct relay_end *relay_client(struct relay *relay);
+/* All connections the origin has accepted so far. */
+const struct relay_end *relay_origins(const struct relay *relay, size_t *count);
 /* Turns until nothing happens any more. */
 void relay_settle(struct relay *relay);
 /* In pieces of so many bytes, each with a turn of its own; then settles. */
