@@ -129,6 +129,16 @@ bool wr_admission_is_full(const struct wr_admission *admission)
     return wr_rules_is_full(admission, false);
 }
 
+bool wr_admission_is_pressed(const struct wr_admission *admission)
+{
+    return wr_admission_pending(admission) >= wr_rules_limit(admission) / 2;
+}
+
+bool wr_admission_has_waiters(const struct wr_admission *admission)
+{
+    return admission->waiting_count > 0;
+}
+
 /* One whose class is not known yet might be one for whom another gives way: its ClientHello will tell. */
 static bool may_displace(const struct wr_admission *admission, enum wr_handshake_class class)
 {

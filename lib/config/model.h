@@ -73,6 +73,7 @@ struct wr_model_admission {
     int mode;
     uint64_t max_silent;
     int refuse_with;
+    uint64_t refusal_share;
     struct wr_model_list trusted; /* wr_cidr */
     uint64_t trusted_reserve;
     uint64_t max_share_per_source;

@@ -135,6 +135,8 @@ static const struct wr_schema_field admission_fields[] = {
            "connections of a worker without a byte; the oldest go"),
     WORDS(admission, refuse_with, WR_KIND_ENUM, refuse_words, "reset",
           "how a client is turned away"),
+    NUMBER(admission, refusal_share, WR_KIND_PERCENT, "5%", 0, 1, 100,
+           "of the time, for refusing, while handshakes wait; 100%: no limit"),
     PLAIN(admission, trusted, WR_KIND_CIDR_LIST, NULL, 0,
           "peers that go first and have slots of their own"),
     NUMBER(admission, trusted_reserve, WR_KIND_COUNT, "10", 0, 0, UINT32_MAX - 1,

@@ -10,8 +10,6 @@
 /* A turn; established connections get their turn between. */
 #define ACCEPT_BATCH 64
 
-/* ---- accept ---- */
-
 static void accept_plain(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
 {
     struct wr_connection *connection = wr_connection_new(downstream, peer);
@@ -23,6 +21,36 @@ static void accept_plain(struct wr_downstream *downstream, int fd, const struct 
                   connection->accepted);
     wr_connection_destroy(connection);
 }
+
+/* ---- what refusing may cost ---- */
+
+/* Few enough that a rest after them is shorter than it takes to serve a backlog. */
+#define REFUSALS_A_TURN 8
+
+/* Every refusal is three system calls, and the kernel's work of a RST: at ten times capacity that would be all there is time for. While
+ * handshakes wait for the processor, refusing gets its share of the time and no more; who is not told yet waits in the
+ * kernel's queue, which is short, and when that is full the kernel drops connection attempts at no cost to us. */
+void wr_downstream_note_refusal(struct wr_downstream *downstream)
+{
+    struct wr_downstream_refusing *refusing = &downstream->refusing;
+    struct wr_loop *loop = downstream->env.loop;
+    uint32_t share = downstream->options->refusal_share;
+    uint64_t turn = wr_loop_turns(loop);
+    if (share >= 100 || !wr_admission_has_waiters(downstream->admission))
+        return;
+    if (refusing->turn != turn || refusing->count == 0)
+        *refusing = (struct wr_downstream_refusing){.turn = turn, .before = wr_loop_spent(loop)};
+    if (++refusing->count < REFUSALS_A_TURN)
+        return;
+    refusing->count = 0;
+    uint64_t spent = wr_loop_spent(loop);
+    uint64_t cost = wr_time_since(refusing->before, spent);
+    uint64_t rest = share > 0 ? cost * (100 - share) / share : WR_SEC;
+    if (downstream->listener != NULL)
+        wr_listener_rest(downstream->listener, wr_loop_now(loop) + spent + rest);
+}
+
+/* ---- accept ---- */
 
 /* Why a connection from PEER can't be taken, whatever comes over it. */
 static bool is_unwelcome(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
@@ -48,6 +76,9 @@ static void on_accepted(void *owner, int fd, const struct wr_address *peer)
     struct wr_admission_source source = wr_access_source(downstream->access, peer);
     struct wr_gate_refusal why;
     wr_metric_inc(&downstream->env.metrics->connections_accepted);
+    if (downstream->look)
+        wr_metric_set(&downstream->env.metrics->accept_queue_age, wr_socket_silence(fd));
+    downstream->look = false;
     if (is_unwelcome(downstream, fd, peer, &source, &why))
         wr_gate_turn_away(downstream, fd, peer, why);
     else if (downstream->options->tls == NULL)
@@ -209,8 +240,12 @@ void wr_downstream_sample(struct wr_downstream *downstream)
 {
     unsigned length = 0;
     unsigned limit = 0;
-    if (downstream->listener != NULL)
-        wr_socket_accept_queue(wr_listener_fd(downstream->listener), &length, &limit);
+    if (downstream->listener != NULL) {
+        int fd = wr_listener_fd(downstream->listener);
+        wr_socket_accept_queue(fd, &length, &limit);
+        wr_metric_set(&downstream->env.metrics->accept_drops, wr_socket_accept_drops(fd));
+    }
+    downstream->look = true;
     struct wr_listener_metrics *metrics = downstream->env.metrics;
     wr_metric_set(&metrics->accept_queue, length);
     if (downstream->options->tls == NULL)

@@ -45,6 +45,7 @@ void wr_gate_turn_away(struct wr_downstream *downstream, int fd, const struct wr
                        struct wr_gate_refusal refusal)
 {
     wr_gate_count(downstream, peer, refusal, now_of(downstream));
+    wr_downstream_note_refusal(downstream);
     if (refusal.how == WR_REFUSE_CLOSE)
         close(fd);
     else
@@ -116,6 +117,8 @@ void wr_gate_turn(struct wr_task *task)
     downstream->ran_in = turn;
     if (more || wr_admission_run(downstream->admission, wr_loop_spent(loop), now_of(downstream)))
         wr_loop_defer_next(loop, task);
+    else if (downstream->listener != NULL)
+        wr_listener_rise(downstream->listener);
 }
 
 static void on_grant(void *owner, struct wr_ticket *ticket)
