@@ -24,9 +24,9 @@ static void let_it_stand(void)
 {
     rig_queue(&rig, 0, 4, WR_CLASS_FULL);
     rig.now += TARGET;
-    cr_assert(rig_run(&rig)); /* the wait is at the target: an interval begins */
+    cr_assert(rig_run(&rig)); /* the wait is at the target: as long again, and it is exceeded */
     cr_assert_not(rig_gauges(&rig).delayed);
-    rig.now += INTERVAL;
+    rig.now += TARGET;
 }
 
 Test(delay, a_queue_that_stands_is_cut)
@@ -49,9 +49,9 @@ Test(delay, a_queue_that_stands_is_cut)
 Test(delay, a_burst_that_drains_is_served_whole)
 {
     start_delay(true);
-    rig_queue(&rig, 0, 100, WR_CLASS_FULL);
-    rig.now += TARGET; /* the last one waits for 50 ms and 99: under an interval */
-    for (unsigned i = 0; i < 100; i++) {
+    rig_queue(&rig, 0, 50, WR_CLASS_FULL);
+    rig.now += TARGET; /* the last one waits for not quite twice the target */
+    for (unsigned i = 0; i < 50; i++) {
         rig.now += WR_MSEC - 1;
         (void)rig_run(&rig);
         cr_assert_eq(rig.granted[i], i);
@@ -86,6 +86,28 @@ Test(delay, it_is_over_after_an_interval_below_half)
     rig_queue(&rig, 20, 22, WR_CLASS_FULL);
     (void)rig_run(&rig);
     cr_assert_eq(rig.granted[before], 20, "first come, first served again");
+    rig_stop(&rig);
+}
+
+Test(delay, nobody_is_let_in_who_could_not_be_served_in_time)
+{
+    start_delay(true);
+    rig_queue(&rig, 0, 200, WR_CLASS_FULL);
+    for (unsigned i = 0; i < 60; i++) { /* 25 in the time of the target */
+        rig.now += 2 * WR_MSEC;
+        (void)rig_run(&rig);
+    }
+    cr_assert(rig_gauges(&rig).delayed);
+    cr_assert_eq(rig_gauges(&rig).waiting, 0, "all have waited for too long");
+    unsigned in = 0;
+    while (!rig_ask(&rig, 200 + in, WR_CLASS_FULL).refused) {
+        rig_queue(&rig, 200 + in, 201 + in, WR_CLASS_FULL);
+        in++;
+    }
+    cr_assert_geq(in, 23);
+    cr_assert_leq(in, 27);
+    cr_assert_eq(rig_ask(&rig, 300, WR_CLASS_FULL).cause, WR_CAUSE_DELAY);
+    cr_assert_eq(rig_gauges(&rig).limit, rig_gauges(&rig).handshaking + in);
     rig_stop(&rig);
 }
 
