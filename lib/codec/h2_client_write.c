@@ -26,6 +26,9 @@ static void submit(struct wr_h2_stream *stream)
         return;
     }
     stream->id = id;
+    /* RFC 9113 section 5.1.1: when the last of the 2^30 identifiers is taken, the connection goes with its last exchange. */
+    wr_h2_client_of(stream->session)->dead |=
+        !nghttp2_session_check_request_allowed(stream->session->ng);
     wr_h2_session_later(stream->session);
 }
 
