@@ -18,6 +18,7 @@ struct wr_h2_client {
     uint64_t last_heard; /* when bytes came */
     bool asked;          /* a PING is out since */
     bool introduced;     /* our SETTINGS have been said */
+    bool lowered;        /* the peer has told a limit below what is open */
     bool dead;           /* no exchange will be opened any more */
     bool released;
     struct wr_garbage garbage;
@@ -51,5 +52,7 @@ void wr_h2_client_broken(struct wr_h2_client *client, enum wr_err before_head);
 /* ---- h2_client_write.c ---- */
 /* The peer's SETTINGS have come: requests that waited for them go, or cannot. */
 void wr_h2_client_release_waiting(struct wr_h2_client *client);
+/* Requests that are not on the wire and may not go there for now go elsewhere. */
+void wr_h2_client_give_back(struct wr_h2_client *client);
 
 #endif

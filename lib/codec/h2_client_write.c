@@ -59,6 +59,25 @@ void wr_h2_client_release_waiting(struct wr_h2_client *client)
         submit_upgrade(stream);
 }
 
+static struct wr_h2_stream *first_unsent(struct wr_h2_session *session)
+{
+    for (struct wr_list *link = session->streams.next; link != &session->streams;
+         link = link->next) {
+        struct wr_h2_stream *stream = WR_CONTAINER_OF(link, struct wr_h2_stream, link);
+        if (stream->id > 0 && !stream->head_sent)
+            return stream;
+    }
+    return NULL;
+}
+
+void wr_h2_client_give_back(struct wr_h2_client *client)
+{
+    for (struct wr_h2_stream *stream; (stream = first_unsent(&client->session)) != NULL;) {
+        wr_h2_stream_reset(stream, NGHTTP2_CANCEL); /* nghttp2 forgets it */
+        cannot_go(stream, WR_ERR_UPSTREAM_CLOSED);
+    }
+}
+
 static void on_head(void *sink, struct wr_head *head, unsigned flags)
 {
     struct wr_h2_stream *stream = sink;
