@@ -44,6 +44,8 @@ unsigned wr_h2_client_limit(const struct wr_h2_client *client);
 void wr_h2_client_tell_closed(struct wr_h2_client *client);
 /* The exchange is over, and its response whole. */
 void wr_h2_client_drop(struct wr_h2_stream *stream);
+/* Lets go of a tunnel once both its messages are over, although its last END_STREAM may not be written yet: the exchange ends then. */
+void wr_h2_client_settle_tunnel(struct wr_h2_stream *stream);
 /* The response will not become whole: tells it WHY. Nothing is said on the wire. */
 void wr_h2_client_fail(struct wr_h2_stream *stream, enum wr_err why);
 /* Every exchange, and the connection; BEFORE_HEAD: why, of responses that have not begun. */

@@ -67,7 +67,11 @@ static void head_came(struct wr_h2_stream *stream, bool last)
 /* The response is whole. What is left of the request is not wanted (behaviour row 22); a tunnel goes on in the other direction. */
 static void got_end(struct wr_h2_stream *stream)
 {
-    if (stream->outgoing == WR_H2_OUT_WHOLE || stream->tunnel)
+    if (stream->tunnel) {
+        wr_h2_client_settle_tunnel(stream);
+        return;
+    }
+    if (stream->outgoing == WR_H2_OUT_WHOLE)
         return;
     wr_h2_stream_reset(stream, NGHTTP2_CANCEL);
     wr_h2_client_drop(stream);

@@ -92,6 +92,12 @@ static void on_head(void *sink, struct wr_head *head, unsigned flags)
         stream->waiting = true;
 }
 
+static void on_end(void *sink, const struct wr_fields *trailers)
+{
+    wr_h2_stream_on_end(sink, trailers);
+    wr_h2_client_settle_tunnel(sink);
+}
+
 /* The rest of the request will never come. */
 static void on_abort(void *sink, enum wr_err why)
 {
@@ -105,6 +111,6 @@ static void on_abort(void *sink, enum wr_err why)
 const struct wr_sink_ops wr_h2_client_sink_ops = {
     .head = on_head,
     .content = wr_h2_stream_on_content,
-    .end = wr_h2_stream_on_end,
+    .end = on_end,
     .abort = on_abort,
 };
