@@ -52,6 +52,20 @@ class Stage:
         self.made.append(CONTENDERS[name](self.folder, self.backend.port, self.tools.parent, **others))
         return self.made[-1]
 
+    @staticmethod
+    def start(server):
+        """Its port was free a moment ago; on a busy machine somebody else may have it by now."""
+        for attempt in range(3):
+            try:
+                server.start()
+                break
+            except Failed:
+                server.stop()
+                if attempt == 2:
+                    raise
+        prefer(server.pid)
+        return server
+
     def stop(self):
         for server in self.made:
             server.stop()
@@ -61,13 +75,12 @@ class Stage:
 
     def with_peak(self, name):
         """The server, running, and its peak; one that shapes itself by it is started anew."""
-        server = self.server(name).start()
-        prefer(server.pid)
+        server = self.start(self.server(name))
         found = peak(self.tools, server)
         if hasattr(server, "learn_peak"):
             server.learn_peak(found)
             server.stop()
-            server.start()
+            self.start(server)
         return server, found
 
 
@@ -131,8 +144,7 @@ def connections(stage):
     """So many connections as fast as it goes, and the account of both sides."""
     args, runs = stage.args, []
     for name in args.servers:
-        server = stage.server(name).start()
-        prefer(server.pid)
+        server = stage.start(stage.server(name))
         before, queue = Metrics(server).read(), kernel_drops()
         seen = result_of(storm(stage.tools, server.port, server.folder, rate=0, connections=args.count, patience=args.patience))
         time.sleep(1)
@@ -175,8 +187,7 @@ def silent(stage):
     """Clients that connect and say nothing, and then a normal one."""
     args, runs, rows = stage.args, [], []
     for name in args.servers:
-        server = stage.server(name).start()
-        prefer(server.pid)
+        server = stage.start(stage.server(name))
         quiet = storm(stage.tools, server.port, server.folder, rate=0, connections=args.silent, patience=15000, silent=True)
         time.sleep(2)
         gauges = Metrics(server).read()
@@ -239,13 +250,7 @@ def rules(stage):
     args, runs, rows = stage.args, [], []
     base = None
     for name, (admission, options) in RULES.items():
-        server = stage.weir(**admission)
-        try:
-            server.start()
-        except Failed as failed:
-            say(f"{name}: {failed}")
-            continue
-        prefer(server.pid)
+        server = stage.start(stage.weir(**admission))
         base = base or peak(stage.tools, server)
         rate = base * (args.multiples[0] + args.resuming)
         seen = weather(stage.tools, server, rate, args.seconds, args.patience, resume_share=args.resuming * base / rate, **options)
@@ -267,8 +272,7 @@ def concurrency(stage):
     server, base = stage.with_peak("weir")
     server.stop()
     for limit in args.limits:
-        server = stage.weir(max_pending_handshakes=limit).start()
-        prefer(server.pid)
+        server = stage.start(stage.weir(max_pending_handshakes=limit))
         seen = weather(stage.tools, server, base * args.multiples[0], args.seconds, args.patience)
         server.stop()
         runs.append(seen | {"limit": limit, "peak": base})
@@ -284,8 +288,7 @@ def refusal(stage):
     """CPU of a refusal at accept, by what the client is told."""
     args, runs, rows = stage.args, [], []
     for how in ("reset", "close", "alert"):
-        server = stage.weir(max_pending_handshakes=0, refuse_with=how).start()
-        prefer(server.pid)
+        server = stage.start(stage.weir(max_pending_handshakes=0, refuse_with=how))
         for rate in args.rates:
             before = cpu_us(server.pid)
             seen = result_of(storm(stage.tools, server.port, server.folder, rate=rate, seconds=args.seconds, patience=args.patience))
