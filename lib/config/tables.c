@@ -125,7 +125,7 @@ static const struct wr_schema_field rates_fields[] = {
 static const struct wr_schema_map rates_map = MAP_OF(rates, "rates", NULL, false);
 
 static const struct wr_schema_field admission_fields[] = {
-    NUMBER(admission, max_pending_handshakes, WR_KIND_COUNT, "100", WR_SCHEMA_INFINITY, 0,
+    NUMBER(admission, max_pending_handshakes, WR_KIND_COUNT, "1000", WR_SCHEMA_INFINITY, 0,
            UINT32_MAX - 1, "handshakes pending in a worker; 0 refuses all"),
     DURATION(admission, max_handshake_delay, "50ms", WR_MSEC,
              "wait of a handshake for its turn; above it the oldest are refused"),
@@ -244,7 +244,7 @@ static const struct wr_schema_field listener_fields[] = {
     PLAIN(listener, name, WR_KIND_STRING, NULL, WR_SCHEMA_NOT_EMPTY,
           "for logs and metrics; the address when left out"),
     PLAIN(listener, bind, WR_KIND_ADDRESS, NULL, WR_SCHEMA_REQUIRED, "where to listen"),
-    NUMBER(listener, backlog, WR_KIND_COUNT, "4096", 0, 1, 1u << 20, "of the kernel's queue"),
+    NUMBER(listener, backlog, WR_KIND_COUNT, "512", 0, 1, 1u << 20, "of the kernel's queue"),
     NESTED(listener, tls, WR_KIND_MAP, listener_tls_map, 0, "off when left out"),
     NESTED(listener, admission, WR_KIND_MAP, admission_map, 0, "limits on handshakes"),
     NESTED(listener, http2, WR_KIND_MAP, listener_http2_map, 0, "limits and budgets of HTTP/2"),

@@ -60,7 +60,7 @@ Test(snapshot, smallest_file_has_safe_defaults)
     const struct wr_downstream_options *d = &s->listeners[0].downstream;
     cr_expect_str_eq(d->name, "127.0.0.1:0");
     cr_expect_null(d->tls);
-    cr_expect_eq(d->admission.max_pending_handshakes, 100);
+    cr_expect_eq(d->admission.max_pending_handshakes, 1000);
     cr_expect_eq(d->refuse_with, WR_REFUSE_RESET);
     cr_expect_eq(d->timeouts.client_hello, 5 * WR_SEC);
     cr_expect_eq(d->timeouts.request, WR_NEVER);
