@@ -18,10 +18,13 @@ BIG = 1 << 20
 NGINX_USER = "user root;" if os.geteuid() == 0 else ""
 
 
-def make_certificate(folder):
-    run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "7",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-         "-keyout", folder / "key.pem", "-out", folder / "cert.pem"])
+KEYS = {"ecdsa": ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], "rsa": ["rsa:2048"]}
+
+
+def make_certificate(folder, key="ecdsa"):
+    run(["openssl", "req", "-x509", "-newkey", *KEYS[key], "-nodes", "-days", "7", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", folder / "key.pem",
+         "-out", folder / "cert.pem"])
     both = (folder / "cert.pem").read_text() + (folder / "key.pem").read_text()
     (folder / "both.pem").write_text(both)
 

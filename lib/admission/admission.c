@@ -2,150 +2,19 @@
 
 #include <stdlib.h>
 
+#include "admission/rules.h"
 #include "base/assert.h"
 #include "base/compiler.h"
 #include "base/mem.h"
 
-/* A mean of the last 16 or so, in sixteenths of a microsecond so that small differences are not lost to rounding. */
-#define MEAN_SPAN 16
-/* One measurement counts for no more: a handshake that was held up must not stop all others. */
-#define COST_MOST (1 * WR_SEC)
-/* "No budget" without an overflow when it is added to. */
-#define BUDGET_MOST (INT64_MAX / 2)
-
-/* Before anything was measured: RSA-2048 or P-256 on a slow core. */
-static const uint32_t first_guess[WR_CLASS__COUNT] = {
-    [WR_CLASS_FULL] = 350,
-    [WR_CLASS_RESUME] = 120,
-    [WR_CLASS_TRUSTED] = 350,
-};
-
-struct wr_admission {
-    struct wr_admission_options options;
-    const struct wr_admission_events *events;
-    void *owner;
-    struct wr_list silent; /* oldest first */
-    struct wr_list waiting;
-    uint32_t silent_count;
-    uint32_t waiting_count;
-    uint32_t handshaking_count;
-    uint32_t pending_peak;
-    int64_t turn_budget;
-    int64_t
-        budget; /* left of this turn; below 0: more was spent than expected, the next turn pays */
-    uint64_t mean_cost[WR_CLASS__COUNT]; /* times MEAN_SPAN */
-};
-
-static const struct wr_admission_decision admitted = {.verdict = WR_ADMIT};
-static const struct wr_admission_decision must_wait = {.verdict = WR_WAIT};
+static const struct wr_admission_decision taken = {.refused = false};
 
 static struct wr_admission_decision refused(enum wr_refusal reason, enum wr_refusal_cause cause)
 {
-    return (struct wr_admission_decision){WR_REFUSE, reason, cause};
+    return (struct wr_admission_decision){.refused = true, .reason = reason, .cause = cause};
 }
 
-/* ---- the rules: everything that decides is here ---- */
-
-/* Rule 1. A limit of N lets N handshakes be pending. */
-static bool backlog_is_full(const struct wr_admission *admission)
-{
-    uint32_t limit = admission->options.max_pending_handshakes;
-    return limit != WR_ADMISSION_NO_LIMIT &&
-           admission->waiting_count + admission->handshaking_count >= limit;
-}
-
-/* Rule 4. What this handshake will cost, as far as anyone can know. */
-static uint32_t expected_cost(const struct wr_admission *admission, const struct wr_ticket *ticket)
-{
-    return (uint32_t)(admission->mean_cost[ticket->class] / MEAN_SPAN);
-}
-
-static bool budget_allows(const struct wr_admission *admission, const struct wr_ticket *ticket)
-{
-    return (int64_t)expected_cost(admission, ticket) <= admission->budget;
-}
-
-/* Rule 3. Who goes next: first come, first served. NULL: nobody waits. */
-static struct wr_ticket *next_waiter(const struct wr_admission *admission)
-{
-    if (wr_list_empty(&admission->waiting))
-        return NULL;
-    return WR_CONTAINER_OF(admission->waiting.next, struct wr_ticket, link);
-}
-
-/* Rule 7. A trusted peer has a class of its own, whatever it claims. */
-static enum wr_handshake_class class_of(const struct wr_ticket *ticket,
-                                        enum wr_handshake_class claimed)
-{
-    return ticket->source.trusted ? WR_CLASS_TRUSTED : claimed;
-}
-
-/* ---- states: a change is a move between lists ---- */
-
-static void set_state(struct wr_admission *admission, struct wr_ticket *ticket,
-                      enum wr_ticket_state state)
-{
-    uint32_t *const counts[] = {
-        [WR_TICKET_NONE] = NULL,
-        [WR_TICKET_SILENT] = &admission->silent_count,
-        [WR_TICKET_WAITING] = &admission->waiting_count,
-        [WR_TICKET_HANDSHAKING] = &admission->handshaking_count,
-    };
-    wr_list_remove(&ticket->link);
-    if (counts[ticket->state] != NULL)
-        --*counts[ticket->state];
-    ticket->state = state;
-    if (counts[state] != NULL)
-        ++*counts[state];
-    if (state == WR_TICKET_SILENT)
-        wr_list_push_back(&admission->silent, &ticket->link);
-    else if (state == WR_TICKET_WAITING)
-        wr_list_push_back(&admission->waiting, &ticket->link);
-
-    uint32_t pending = admission->waiting_count + admission->handshaking_count;
-    if (pending > admission->pending_peak)
-        admission->pending_peak = pending;
-}
-
-/* The clock of a caller may step back; a duration never does. */
-static uint64_t since(uint64_t then, uint64_t now)
-{
-    return now > then ? now - then : 0;
-}
-
-static void let_go(struct wr_admission *admission, struct wr_ticket *ticket, uint64_t now)
-{
-    uint64_t waited = since(ticket->queued, now);
-    ticket->waited = waited < UINT32_MAX ? (uint32_t)waited : UINT32_MAX;
-    ticket->charged = expected_cost(admission, ticket);
-    admission->budget -= ticket->charged;
-    set_state(admission, ticket, WR_TICKET_HANDSHAKING);
-}
-
-/* ---- costs ---- */
-
-static void learn_cost(struct wr_admission *admission, enum wr_handshake_class class, uint64_t cost)
-{
-    uint64_t *mean = &admission->mean_cost[class];
-    *mean = *mean - *mean / MEAN_SPAN + cost;
-}
-
-/* The budget gets back what was charged and pays what was spent: a claim to resume that was false costs as full. */
-static void settle(struct wr_admission *admission, const struct wr_ticket *ticket, uint64_t cost)
-{
-    admission->budget += (int64_t)ticket->charged - (int64_t)cost;
-    if (admission->budget > admission->turn_budget)
-        admission->budget = admission->turn_budget;
-}
-
-/* Debt is paid from the next turn's budget, and what that does not cover is forgiven. */
-static void renew_budget(struct wr_admission *admission)
-{
-    int64_t debt = admission->budget < 0 ? -admission->budget : 0;
-    admission->budget = debt < admission->turn_budget ? admission->turn_budget - debt : 0;
-}
-
-/* ---- the interface ---- */
+/* ---- life ---- */
 
 struct wr_admission *wr_admission_new(const struct wr_admission_options *options,
                                       const struct wr_admission_events *events, void *owner)
@@ -155,12 +24,12 @@ struct wr_admission *wr_admission_new(const struct wr_admission_options *options
     admission->events = events;
     admission->owner = owner;
     wr_list_init(&admission->silent);
-    wr_list_init(&admission->waiting);
-    admission->turn_budget =
-        options->turn_budget < BUDGET_MOST ? (int64_t)options->turn_budget : BUDGET_MOST;
-    admission->budget = admission->turn_budget;
-    for (unsigned i = 0; i < WR_CLASS__COUNT; i++)
-        admission->mean_cost[i] = (uint64_t)first_guess[i] * MEAN_SPAN;
+    for (size_t i = 0; i < WR_LANE__COUNT; i++)
+        wr_list_init(&admission->lanes[i]);
+    wr_budget_init(&admission->budget, options->turn_budget, options->min_share);
+    wr_delay_init(&admission->delay, options->max_delay);
+    wr_adaptive_init(&admission->adaptive, options->max_pending_handshakes, options->max_delay);
+    admission->sources = wr_sources_new(options->max_pending_handshakes, options->seed);
     return admission;
 }
 
@@ -168,8 +37,8 @@ void wr_admission_free(struct wr_admission *admission)
 {
     if (admission == NULL)
         return;
-    WR_ASSERT(admission->silent_count + admission->waiting_count + admission->handshaking_count ==
-              0);
+    WR_ASSERT(admission->silent_count + wr_admission_pending(admission) == 0);
+    wr_sources_free(admission->sources);
     free(admission);
 }
 
@@ -179,88 +48,229 @@ void wr_ticket_init(struct wr_ticket *ticket)
     wr_list_init(&ticket->link);
 }
 
+/* ---- states: a change is a move between lists ---- */
+
+static bool is_pending(enum wr_ticket_state state)
+{
+    return state == WR_TICKET_WAITING || state == WR_TICKET_HANDSHAKING;
+}
+
+static void enter(struct wr_admission *admission, struct wr_ticket *ticket)
+{
+    enum wr_lane lane = wr_rules_lane(admission, ticket->class);
+    switch (ticket->state) {
+    case WR_TICKET_NONE:
+        return;
+    case WR_TICKET_SILENT:
+        admission->silent_count++;
+        wr_list_push_back(&admission->silent, &ticket->link);
+        return;
+    case WR_TICKET_WAITING:
+        admission->waiting_count++;
+        admission->lane_count[lane]++;
+        wr_list_push_back(&admission->lanes[lane], &ticket->link);
+        return;
+    case WR_TICKET_HANDSHAKING:
+        admission->handshaking_count++;
+        return;
+    }
+}
+
+static void exit_from(struct wr_admission *admission, struct wr_ticket *ticket)
+{
+    wr_list_remove(&ticket->link);
+    switch (ticket->state) {
+    case WR_TICKET_NONE:
+        return;
+    case WR_TICKET_SILENT:
+        admission->silent_count--;
+        return;
+    case WR_TICKET_WAITING:
+        admission->waiting_count--;
+        admission->lane_count[wr_rules_lane(admission, ticket->class)]--;
+        return;
+    case WR_TICKET_HANDSHAKING:
+        admission->handshaking_count--;
+        return;
+    }
+}
+
+/* A slot of the backlog is taken or given back, in the account of its source too. */
+static void account(struct wr_admission *admission, struct wr_ticket *ticket, bool pending)
+{
+    if (pending)
+        ticket->counted = wr_sources_add(admission->sources, ticket->source.key);
+    else if (ticket->counted)
+        wr_sources_drop(admission->sources, ticket->source.key);
+    if (!pending)
+        ticket->counted = false;
+    if (!ticket->source.trusted)
+        admission->untrusted_pending += pending ? 1 : UINT32_MAX;
+}
+
+static void set_state(struct wr_admission *admission, struct wr_ticket *ticket,
+                      enum wr_ticket_state state)
+{
+    bool before = is_pending(ticket->state);
+    bool after = is_pending(state);
+    exit_from(admission, ticket);
+    ticket->state = state;
+    enter(admission, ticket);
+    if (before != after)
+        account(admission, ticket, after);
+    if (wr_admission_pending(admission) > admission->pending_peak)
+        admission->pending_peak = wr_admission_pending(admission);
+}
+
+/* ---- gate 0 and 1 ---- */
+
+bool wr_admission_is_full(const struct wr_admission *admission)
+{
+    return wr_rules_is_full(admission, false);
+}
+
+/* One whose class is not known yet might be one for whom another gives way: its ClientHello will tell. */
+static bool may_displace(const struct wr_admission *admission, enum wr_handshake_class class)
+{
+    enum wr_handshake_class hoped = class == WR_CLASS_UNKNOWN ? WR_CLASS_RESUME : class;
+    return wr_rules_giving_way(admission, hoped) != NULL;
+}
+
+static struct wr_admission_decision judge(struct wr_admission *admission,
+                                          const struct wr_admission_source *source,
+                                          enum wr_handshake_class class)
+{
+    if (wr_rules_is_full(admission, source->trusted) && !may_displace(admission, class)) {
+        wr_adaptive_refused(&admission->adaptive);
+        return refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_BACKLOG);
+    }
+    if (wr_rules_holds_its_share(admission, source))
+        return refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_SHARE);
+    return taken;
+}
+
+struct wr_admission_decision wr_admission_ask(struct wr_admission *admission,
+                                              const struct wr_admission_source *source,
+                                              enum wr_handshake_class claimed, uint64_t now)
+{
+    return judge(admission, source, wr_rules_class(admission, source, claimed, now));
+}
+
+/* Rule 9. */
 struct wr_admission_decision wr_admission_arrive(struct wr_admission *admission,
                                                  struct wr_ticket *ticket,
-                                                 struct wr_admission_source source, uint64_t now)
+                                                 const struct wr_admission_source *source)
 {
+    struct wr_admission_decision crowded = refused(WR_REFUSAL_TOO_MANY_CONNECTIONS, WR_CAUSE_NONE);
     WR_ASSERT(ticket->state == WR_TICKET_NONE);
-    if (backlog_is_full(admission))
-        return refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_BACKLOG);
     if (admission->options.max_silent == 0)
-        return refused(WR_REFUSAL_TOO_MANY_CONNECTIONS, WR_CAUSE_NONE);
+        return crowded;
     if (admission->silent_count >= admission->options.max_silent) {
         struct wr_ticket *oldest = WR_CONTAINER_OF(admission->silent.next, struct wr_ticket, link);
-        admission->events->evict(admission->owner, oldest);
+        admission->events->refuse(admission->owner, oldest, crowded);
         WR_ASSERT(admission->silent_count < admission->options.max_silent);
     }
-    ticket->source = source;
-    ticket->arrived = now;
+    ticket->source = *source;
     set_state(admission, ticket, WR_TICKET_SILENT);
-    return admitted;
+    return taken;
 }
 
 struct wr_admission_decision wr_admission_hello(struct wr_admission *admission,
                                                 struct wr_ticket *ticket,
                                                 enum wr_handshake_class claimed, uint64_t now)
 {
+    const struct wr_admission_source *source = &ticket->source;
     WR_ASSERT(ticket->state == WR_TICKET_SILENT);
-    if (backlog_is_full(admission))
-        return refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_BACKLOG);
-    ticket->class = class_of(ticket, claimed);
+    if (claimed == WR_CLASS_UNKNOWN)
+        claimed = WR_CLASS_FULL;
+    enum wr_handshake_class class = wr_rules_class(admission, source, claimed, now);
+    struct wr_admission_decision decision = judge(admission, source, class);
+    if (decision.refused)
+        return decision;
+    if (wr_rules_is_full(admission, source->trusted))
+        admission->events->refuse(admission->owner, wr_rules_giving_way(admission, class),
+                                  refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_RESUMPTION));
+    if (wr_admission_pending(admission) == 0)
+        admission->busy_since = now;
+    ticket->class = class;
     ticket->queued = now;
-    if (next_waiter(admission) == NULL && budget_allows(admission, ticket)) {
-        let_go(admission, ticket, now);
-        return admitted;
-    }
     set_state(admission, ticket, WR_TICKET_WAITING);
-    return must_wait;
+    return taken;
+}
+
+/* ---- gate 2: whose turn it is ---- */
+
+static void let_go(struct wr_admission *admission, struct wr_ticket *ticket, uint64_t now)
+{
+    uint64_t waited = wr_time_since(ticket->queued, now);
+    ticket->waited = waited < UINT32_MAX ? (uint32_t)waited : UINT32_MAX;
+    ticket->charged = wr_budget_cost(&admission->budget, ticket->class);
+    wr_budget_charge(&admission->budget, ticket->charged);
+    set_state(admission, ticket, WR_TICKET_HANDSHAKING);
+    wr_rules_settle_lanes(admission, ticket, ticket->charged);
+    admission->events->grant(admission->owner, ticket);
+}
+
+static void refuse_expired(struct wr_admission *admission, uint64_t now)
+{
+    struct wr_admission_decision why = refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_DELAY);
+    struct wr_ticket *ticket;
+    while ((ticket = wr_rules_expired(admission, now)) != NULL)
+        admission->events->refuse(admission->owner, ticket, why);
+}
+
+bool wr_admission_run(struct wr_admission *admission, uint64_t other, uint64_t now)
+{
+    uint64_t wait = wr_rules_oldest_wait(admission, now);
+    wr_adaptive_observe(&admission->adaptive, wait, now);
+    (void)wr_delay_observe(&admission->delay, wait, now);
+    refuse_expired(admission, now);
+    wr_budget_renew(&admission->budget, other);
+
+    struct wr_ticket *ticket = wr_rules_next(admission);
+    for (bool first = true;
+         ticket != NULL && (first || wr_budget_allows(&admission->budget, ticket->class));
+         first = false) {
+        let_go(admission, ticket, now);
+        ticket = wr_rules_next(admission);
+    }
+    return ticket != NULL;
 }
 
 void wr_admission_leave(struct wr_admission *admission, struct wr_ticket *ticket,
                         enum wr_handshake_outcome outcome, bool resumed, uint64_t cost,
                         uint64_t now)
 {
-    (void)now; /* for the rules to come: how long things take is what they go by */
     if (ticket->state == WR_TICKET_NONE)
         return;
-    if (cost > COST_MOST)
-        cost = COST_MOST;
     if (ticket->state == WR_TICKET_HANDSHAKING)
-        settle(admission, ticket, cost);
+        wr_budget_settle(&admission->budget, ticket->charged, cost);
     /* What failed half-way says nothing about what a handshake costs. */
-    if (outcome == WR_HANDSHAKE_DONE && cost > 0) {
+    if (outcome == WR_HANDSHAKE_DONE) {
         enum wr_handshake_class truly = resumed ? WR_CLASS_RESUME : WR_CLASS_FULL;
-        learn_cost(admission, class_of(ticket, truly), cost);
+        if (ticket->class == WR_CLASS_RESUME && !resumed)
+            wr_sources_note_false_claim(admission->sources, ticket->source.key, now);
+        if (cost > 0)
+            wr_budget_learn(&admission->budget, ticket->source.trusted ? WR_CLASS_TRUSTED : truly,
+                            cost);
     }
     set_state(admission, ticket, WR_TICKET_NONE);
 }
 
-bool wr_admission_run(struct wr_admission *admission, uint64_t now)
-{
-    renew_budget(admission);
-    struct wr_ticket *ticket = next_waiter(admission);
-    bool first = true;
-    while (ticket != NULL && (first || budget_allows(admission, ticket))) {
-        first = false;
-        let_go(admission, ticket, now);
-        admission->events->grant(admission->owner, ticket);
-        ticket = next_waiter(admission);
-    }
-    return ticket != NULL;
-}
-
 struct wr_admission_gauges wr_admission_gauges(const struct wr_admission *admission, uint64_t now)
 {
+    bool busy = wr_admission_pending(admission) > 0;
     struct wr_admission_gauges gauges = {
         .silent = admission->silent_count,
         .waiting = admission->waiting_count,
         .handshaking = admission->handshaking_count,
         .pending_peak = admission->pending_peak,
+        .limit = wr_rules_limit(admission),
+        .oldest_wait = wr_rules_oldest_wait(admission, now),
+        .busy = busy ? wr_time_since(admission->busy_since, now) : 0,
+        .delayed = admission->delay.exceeded,
     };
-    for (unsigned i = 0; i < WR_CLASS__COUNT; i++)
-        gauges.cost[i] = admission->mean_cost[i] / MEAN_SPAN;
-    const struct wr_ticket *oldest = next_waiter(admission);
-    if (oldest != NULL)
-        gauges.oldest_wait = since(oldest->queued, now);
+    for (enum wr_handshake_class class = 0; class < WR_CLASS__COUNT; class ++)
+        gauges.cost[class] = wr_budget_cost(&admission->budget, class);
     return gauges;
 }

@@ -13,10 +13,8 @@ static const struct {
 };
 
 static const char *const cause_labels[] = {
-    [WR_CAUSE_NONE] = "",
-    [WR_CAUSE_BACKLOG] = "backlog",
-    [WR_CAUSE_DELAY] = "delay",
-    [WR_CAUSE_SHARE] = "share",
+    [WR_CAUSE_NONE] = "",       [WR_CAUSE_BACKLOG] = "backlog",       [WR_CAUSE_DELAY] = "delay",
+    [WR_CAUSE_SHARE] = "share", [WR_CAUSE_RESUMPTION] = "resumption",
 };
 
 _Static_assert(WR_COUNT_OF(cause_labels) == WR_CAUSE__COUNT, "a label for each cause");

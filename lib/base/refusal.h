@@ -15,6 +15,7 @@ enum wr_refusal_cause {
     WR_CAUSE_BACKLOG,
     WR_CAUSE_DELAY,
     WR_CAUSE_SHARE,
+    WR_CAUSE_RESUMPTION,
     WR_CAUSE__COUNT
 };
 

@@ -18,6 +18,12 @@ static inline uint64_t wr_time_add(uint64_t t, uint64_t d)
     return d > WR_NEVER - t ? WR_NEVER : t + d;
 }
 
+/* How long ago THEN was; 0 when it is still to come: a clock may step back, a duration never does. */
+static inline uint64_t wr_time_since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
 uint64_t wr_time_monotonic(void); /* microseconds */
 uint64_t wr_time_wall(void);      /* microseconds since the epoch */
 

@@ -77,9 +77,10 @@ struct wr_client_codec_events {
     void (*stream_closed)(void *owner, bool reusable);
     /* While no exchange is open: bytes came unasked (behaviour row 23), the peer ended, or the transport broke. */
     void (*broken)(void *owner, enum wr_err why);
-    /* capacity() has changed for another reason than open() and stream_closed(): SETTINGS, GOAWAY (RFC 9113 sections 6.5.2,
-     * 6.8). May be NULL. */
-    void (*capacity_changed)(void *owner);
+    /* Only from codecs that carry several exchanges. The peer has told how many it takes at once, of which our own limit is part:
+     * SETTINGS (RFC 9113 section 6.5.2), the first of which come before anything else. LIMIT 0: none for now, or none any more
+     * (GOAWAY). capacity() agrees with it. May be NULL. */
+    void (*limit_told)(void *owner, unsigned limit);
 };
 
 struct wr_client_codec_ops {

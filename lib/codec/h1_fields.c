@@ -119,14 +119,6 @@ void wr_h1_fields_settle(struct wr_fields *fields, bool underscores, struct wr_h
     fields->count = kept;
 }
 
-/* Whoever reads a trailer section into the head would believe what says who the client is: names weir adds to, in all their
- * variants (behaviour row 59). */
-static bool may_trail(const struct wr_field *field)
-{
-    return !wr_field_is_forbidden_in_trailers(field->id) &&
-           !wr_str_starts(field->name, WR_STR("x-forwarded-"));
-}
-
 bool wr_h1_fields_settle_trailers(struct wr_fields *fields, bool underscores)
 {
     uint32_t kept = 0;
@@ -134,7 +126,7 @@ bool wr_h1_fields_settle_trailers(struct wr_fields *fields, bool underscores)
         struct wr_field *field = &fields->v[i];
         if (!settle_field(field))
             return false;
-        if (!may_trail(field) || (!underscores && has_underscore(field->name)))
+        if (!wr_field_may_trail(field) || (!underscores && has_underscore(field->name)))
             continue;
         fields->v[kept++] = *field;
     }

@@ -100,9 +100,9 @@ static enum wr_h1_event read_head(struct wr_h1_reader *reader, struct wr_str *in
     enum wr_h1_gathered gathered = wr_h1_section_gather(
         &reader->section, *input, reader->limits.head, true, &used, &reader->whole);
     advance(input, used);
-    if (gathered == WR_H1_GATHER_BAD)
-        return fail(reader, malformed(reader));
     enum wr_err err = check_head_size(reader, gathered == WR_H1_GATHER_TOO_LARGE);
+    if (err == WR_OK && gathered == WR_H1_GATHER_BAD)
+        err = malformed(reader);
     if (err != WR_OK)
         return fail(reader, err);
     if (gathered == WR_H1_GATHER_MORE)

@@ -33,7 +33,7 @@ static char byte_before(const struct wr_h1_section *section, struct wr_str p, si
     return section->held_count > 0 ? section->held[section->held_count - 1] : '\0';
 }
 
-/* Finds line ends in P. MORE: *USED is all of P. */
+/* Finds line ends in P. MORE: *USED is all of P. BAD: up to the bad one. */
 static enum wr_h1_gathered scan(struct wr_h1_section *section, struct wr_str p, bool lines,
                                 size_t *used)
 {
@@ -41,9 +41,11 @@ static enum wr_h1_gathered scan(struct wr_h1_section *section, struct wr_str p, 
     size_t at = 0;
     while (at < p.n && (lf = memchr(p.p + at, '\n', p.n - at)) != NULL) {
         size_t before = (size_t)(lf - p.p);
-        if (byte_before(section, p, before) != '\r')
-            return WR_H1_GATHER_BAD;
         at = before + 1;
+        if (byte_before(section, p, before) != '\r') {
+            *used = at;
+            return WR_H1_GATHER_BAD;
+        }
         size_t line = section->seen + at - section->line_start;
         section->line_start = section->seen + at;
         section->lines++;
@@ -70,9 +72,9 @@ enum wr_h1_gathered wr_h1_section_gather(struct wr_h1_section *section, struct w
         within.n = limit + 1 - section->seen;
 
     enum wr_h1_gathered gathered = scan(section, within, lines, used);
+    section->seen += *used;
     if (gathered == WR_H1_GATHER_BAD)
         return gathered;
-    section->seen += *used;
     if (section->seen > limit)
         return WR_H1_GATHER_TOO_LARGE;
 

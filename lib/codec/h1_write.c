@@ -260,7 +260,7 @@ static void write_last_chunk(struct wr_h1_writer *writer, const struct wr_fields
     uint32_t at = 0;
     put(&piece, WR_STR("0\r\n"));
     for (const struct wr_field *field; (field = wr_fields_next(trailers, &at)) != NULL;) {
-        if (!wr_field_is_forbidden_in_trailers(field->id))
+        if (wr_field_may_trail(field))
             put_field(&piece, field->name, field->value);
     }
     put(&piece, WR_STR("\r\n"));

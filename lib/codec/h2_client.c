@@ -125,17 +125,22 @@ static void open_exchange(struct wr_client_codec *codec, struct wr_exchange *exc
         wr_message_attach(&exchange->request, &wr_h2_client_sink_ops, stream);
 }
 
-static unsigned capacity(const struct wr_client_codec *codec)
+unsigned wr_h2_client_limit(const struct wr_h2_client *client)
 {
-    const struct wr_h2_client *client = WR_CONTAINER_OF(codec, struct wr_h2_client, base);
     const struct wr_h2_session *session = &client->session;
     if (client->dead || session->ending || !nghttp2_session_check_request_allowed(session->ng))
         return 0;
     uint32_t theirs =
         nghttp2_session_get_remote_settings(session->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
     uint32_t ours = session->options->max_concurrent_streams;
-    uint32_t most = theirs < ours ? theirs : ours;
-    return most > session->count ? most - session->count : 0;
+    return theirs < ours ? theirs : ours;
+}
+
+static unsigned capacity(const struct wr_client_codec *codec)
+{
+    const struct wr_h2_client *client = WR_CONTAINER_OF(codec, struct wr_h2_client, base);
+    unsigned limit = wr_h2_client_limit(client);
+    return limit > client->session.count ? limit - client->session.count : 0;
 }
 
 static void release(struct wr_garbage *garbage)

@@ -36,6 +36,9 @@ extern const struct wr_transport_events wr_h2_client_transport_events;
 extern const struct wr_sink_ops wr_h2_client_sink_ops;     /* of requests */
 extern const struct wr_source_ops wr_h2_client_source_ops; /* of responses */
 
+/* How many exchanges at once it takes as of now; 0: none for now, or none any more. */
+unsigned wr_h2_client_limit(const struct wr_h2_client *client);
+
 /* ---- h2_client.c: endings ---- */
 void wr_h2_client_tell_closed(struct wr_h2_client *client);
 /* The exchange is over, and its response whole. */

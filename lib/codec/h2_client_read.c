@@ -103,10 +103,10 @@ static void stream_closed(struct wr_h2_stream *stream, uint32_t code)
 
 /* ---- the connection ---- */
 
-static void tell_capacity(struct wr_h2_client *client)
+static void tell_limit(struct wr_h2_client *client)
 {
-    if (client->events->capacity_changed != NULL && !client->released)
-        client->events->capacity_changed(client->owner);
+    if (client->events->limit_told != NULL && !client->released)
+        client->events->limit_told(client->owner, wr_h2_client_limit(client));
 }
 
 static void frame_came(struct wr_h2_session *session, const nghttp2_frame *frame)
@@ -118,7 +118,7 @@ static void frame_came(struct wr_h2_session *session, const nghttp2_frame *frame
         return;
     else
         wr_h2_client_release_waiting(client);
-    tell_capacity(client);
+    tell_limit(client);
 }
 
 static void flooded(struct wr_h2_session *session, enum wr_flood kind)

@@ -163,7 +163,7 @@ void wr_h2_block_add(struct wr_h2_block *block, const struct wr_h2_limits *limit
 
 /* ---- requests ---- */
 
-/* RFC 9113 section 8.2.3, behaviour row 33. */
+/* RFC 9113 section 8.2.3, behaviour row 33. Empty ones leave nothing: a value neither begins nor ends with space. */
 static void join_crumbs(struct wr_h2_block *block)
 {
     struct wr_fields *fields = &block->fields;
@@ -179,7 +179,7 @@ static void join_crumbs(struct wr_h2_block *block)
         struct wr_field *field = &fields->v[i];
         if (field->id != WR_FIELD_COOKIE)
             continue;
-        if (first != NULL) {
+        if (at > start && field->value.n > 0) {
             *at++ = ';';
             *at++ = ' ';
         }
@@ -328,7 +328,7 @@ bool wr_h2_block_trailers(struct wr_h2_block *block, struct wr_fields **out)
     *fields = block->fields;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < fields->count; i++) {
-        if (!wr_field_is_forbidden_in_trailers(fields->v[i].id))
+        if (wr_field_may_trail(&fields->v[i]))
             fields->v[kept++] = fields->v[i];
     }
     fields->count = kept;

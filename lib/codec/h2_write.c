@@ -64,13 +64,19 @@ static bool is_written(const struct wr_field *field)
     }
 }
 
-/* RFC 9113 section 8.2.3: crumbs that stay the same from request to request are then found in the table. */
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* RFC 9113 section 8.2.3: crumbs that stay the same from request to request are then found in the table. None may begin or end with
+ * space (section 8.2.1): where that would be, the rest stays in one piece. */
 static void put_crumbs(struct wr_h2_fields *fields, struct wr_str value, unsigned *left)
 {
     while (*left > 0) {
         const char *end = memchr(value.p, ';', value.n);
         size_t n = end != NULL ? (size_t)(end - value.p) : value.n;
-        if (n == 0 || value.n - n < 3 || end[1] != ' ')
+        if (n == 0 || value.n - n < 3 || end[1] != ' ' || is_blank(end[-1]) || is_blank(end[2]))
             break;
         put(fields, WR_STR("cookie"), wr_str(value.p, n));
         value = wr_str(value.p + n + 2, value.n - n - 2);
@@ -158,7 +164,7 @@ void wr_h2_trailer_fields(struct wr_h2_fields *fields, const struct wr_fields *t
     begin(fields, trailers, 0, arena);
     uint32_t at = 0;
     for (const struct wr_field *field; (field = wr_fields_next(trailers, &at)) != NULL;) {
-        if (!wr_field_is_forbidden_in_trailers(field->id))
+        if (wr_field_may_trail(field))
             put(fields, field->name, field->value);
     }
 }

@@ -55,8 +55,19 @@ struct wr_model_listener_tls {
 struct wr_model_admission {
     struct wr_model_base base;
     uint64_t max_pending_handshakes;
+    uint64_t max_handshake_delay;
+    int mode;
     uint64_t max_silent;
-    int refuse_with; /* enum wr_refuse_with */
+    int refuse_with;
+    struct wr_model_list trusted; /* wr_cidr */
+    uint64_t trusted_reserve;
+    uint64_t max_share_per_source;
+    uint64_t source_bits_ipv4;
+    uint64_t source_bits_ipv6;
+    bool newest_first;
+    bool resumption_first;
+    uint64_t turn_budget;
+    uint64_t min_share;
 };
 
 struct wr_model_budget {

@@ -168,7 +168,7 @@ static void read_scalar(struct wr_schema_reader *reader, const struct wr_schema_
     case WR_KIND_MAP_LIST:
         break;
     }
-    WR_ASSERT(!"a kind that is no scalar");
+    WR_ASSERT(false && "a kind that is no scalar");
 }
 
 /* ---- lists ---- */

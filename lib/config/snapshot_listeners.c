@@ -1,6 +1,7 @@
 #include "config/snapshot_internal.h"
 
 #include <stdio.h>
+#include <sys/random.h>
 
 #include "base/compiler.h"
 
@@ -8,8 +9,6 @@
 #define CHUNK_OVERHEAD (16u << 10)
 /* Request content read and thrown away to keep a connection after an early answer. */
 #define DISCARD_LIMIT (64u << 10)
-/* Microseconds of handshake work a turn of the loop, before established connections are looked at again. */
-#define TURN_BUDGET 1000
 
 /* ---- routes ---- */
 
@@ -289,6 +288,31 @@ static struct wr_downstream_timeouts timeouts_of(const struct wr_model_timeouts 
     };
 }
 
+static uint64_t unguessable(void)
+{
+    uint64_t seed = 0;
+    while (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        ;
+    return seed;
+}
+
+static struct wr_admission_options admission_of(const struct wr_model_admission *from)
+{
+    return (struct wr_admission_options){
+        .mode = (enum wr_admission_mode)from->mode,
+        .max_pending_handshakes = wr_snapshot_u32(from->max_pending_handshakes),
+        .max_silent = wr_snapshot_u32(from->max_silent),
+        .max_delay = from->max_handshake_delay,
+        .newest_first = from->newest_first,
+        .resumption_first = from->resumption_first,
+        .max_source_share = (uint32_t)from->max_share_per_source,
+        .trusted_reserve = from->trusted.count > 0 ? wr_snapshot_u32(from->trusted_reserve) : 0,
+        .turn_budget = from->turn_budget,
+        .min_share = (uint32_t)from->min_share,
+        .seed = unguessable(),
+    };
+}
+
 static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
 {
     struct wr_h2_options options = {
@@ -332,11 +356,11 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
     options->name = from->name.n > 0
                         ? from->name.p
                         : wr_arena_copy(&owned->arena, wr_address_text(&from->bind, false, text)).p;
-    options->admission = (struct wr_admission_options){
-        .max_pending_handshakes = wr_snapshot_u32(from->admission.max_pending_handshakes),
-        .max_silent = wr_snapshot_u32(from->admission.max_silent),
-        .turn_budget = TURN_BUDGET,
-    };
+    options->admission = admission_of(&from->admission);
+    options->trusted = from->admission.trusted.items;
+    options->trusted_count = from->admission.trusted.count;
+    options->source_bits_ipv4 = (unsigned)from->admission.source_bits_ipv4;
+    options->source_bits_ipv6 = (unsigned)from->admission.source_bits_ipv6;
     options->refuse_with = (enum wr_refuse_with)from->admission.refuse_with;
     options->timeouts = timeouts_of(&from->timeouts);
     options->max_connections = wr_snapshot_u32(from->limits.connections);

@@ -40,6 +40,7 @@
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 static const char *const version_words[] = {"tls1.2", "tls1.3", NULL};
+static const char *const mode_words[] = {"fixed", "adaptive", NULL};
 static const char *const refuse_words[] = {"reset", "close", "alert", NULL};
 static const char *const path_words[] = {"strict", "merge_slashes", "raw", NULL};
 static const char *const policy_words[] = {"round_robin", NULL};
@@ -111,10 +112,29 @@ static const struct wr_schema_map listener_tls_map = MAP_OF(listener_tls, "tls",
 static const struct wr_schema_field admission_fields[] = {
     NUMBER(admission, max_pending_handshakes, WR_KIND_COUNT, "100", WR_SCHEMA_INFINITY, 0,
            UINT32_MAX - 1, "handshakes pending in a worker; 0 refuses all"),
+    DURATION(admission, max_handshake_delay, "50ms", WR_MSEC,
+             "wait of a handshake for its turn; above it the oldest are refused"),
+    WORDS(admission, mode, WR_KIND_ENUM, mode_words, "fixed",
+          "adaptive: the limit follows the wait, max_pending_handshakes is its ceiling"),
     NUMBER(admission, max_silent, WR_KIND_COUNT, "20000", WR_SCHEMA_INFINITY, 1, UINT32_MAX - 1,
            "connections of a worker without a byte; the oldest go"),
     WORDS(admission, refuse_with, WR_KIND_ENUM, refuse_words, "reset",
           "how a client is turned away"),
+    PLAIN(admission, trusted, WR_KIND_CIDR_LIST, NULL, 0,
+          "peers that go first and have slots of their own"),
+    NUMBER(admission, trusted_reserve, WR_KIND_COUNT, "10", 0, 0, UINT32_MAX - 1,
+           "slots for trusted peers, at most half of all; 0: none"),
+    NUMBER(admission, max_share_per_source, WR_KIND_PERCENT, "25%", 0, 1, 100,
+           "of the slots, for one source, when half of them are taken; 100%: no limit"),
+    NUMBER(admission, source_bits_ipv4, WR_KIND_COUNT, "32", 0, 1, 32,
+           "leading bits of an address that make a source"),
+    NUMBER(admission, source_bits_ipv6, WR_KIND_COUNT, "64", 0, 1, 64, "likewise"),
+    PLAIN(admission, newest_first, WR_KIND_BOOL, "true", 0, "once the delay is exceeded"),
+    PLAIN(admission, resumption_first, WR_KIND_BOOL, "true", 0, "before full handshakes"),
+    NUMBER(admission, turn_budget, WR_KIND_DURATION, "200us", WR_SCHEMA_INFINITY, 0, 0,
+           "handshake work in a turn of the loop"),
+    NUMBER(admission, min_share, WR_KIND_PERCENT, "20%", 0, 0, 90,
+           "of the time, for handshakes, beside requests without end"),
 };
 static const struct wr_schema_map admission_map = MAP_OF(admission, "admission", NULL, false);
 

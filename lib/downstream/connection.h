@@ -42,9 +42,10 @@ struct wr_connection {
     struct wr_ticket ticket;
     struct wr_client_info client;
     enum wr_connection_state state;
-    enum wr_err ended; /* why it ends, the first word stands; WR_OK so far */
-    bool last_request; /* the next request is told to be the last one */
-    uint8_t preface;   /* sniffing: bytes of the HTTP/2 preface that have come */
+    enum wr_err ended;      /* why it ends, the first word stands; WR_OK so far */
+    bool claims_resumption; /* its ClientHello did */
+    bool last_request;      /* the next request is told to be the last one */
+    uint8_t preface;        /* sniffing: bytes of the HTTP/2 preface that have come */
 };
 
 struct wr_downstream {
@@ -55,10 +56,10 @@ struct wr_downstream {
     struct wr_proxy *proxy;
     struct wr_exchange_host exchanges;
     struct wr_list lists[WR_CONNECTION__COUNT];
-    size_t count;         /* connections of any state */
-    size_t refused;       /* of them REFUSING or REFUSED */
-    struct wr_task turn;  /* deferred while someone waits in the controller */
-    uint64_t budget_turn; /* the turn of the loop whose budget the controller has */
+    size_t count;        /* connections of any state */
+    size_t refused;      /* of them REFUSING or REFUSED */
+    struct wr_task turn; /* deferred while someone waits in the controller */
+    uint64_t ran_in;     /* the turn of the loop that the controller has had */
     bool draining;
     struct wr_garbage garbage;
 };

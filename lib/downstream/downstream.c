@@ -195,5 +195,16 @@ void wr_downstream_sample(struct wr_downstream *downstream)
     unsigned limit = 0;
     if (downstream->listener != NULL)
         wr_socket_accept_queue(wr_listener_fd(downstream->listener), &length, &limit);
-    wr_metric_set(&downstream->env.metrics->accept_queue, length);
+    struct wr_listener_metrics *metrics = downstream->env.metrics;
+    wr_metric_set(&metrics->accept_queue, length);
+    if (downstream->options->tls == NULL)
+        return;
+    struct wr_admission_gauges gauges =
+        wr_admission_gauges(downstream->admission, wr_loop_now(downstream->env.loop));
+    wr_metric_set(&metrics->handshakes_limit, gauges.limit);
+    wr_metric_set(&metrics->handshakes_peak, gauges.pending_peak);
+    wr_metric_set(&metrics->handshakes_delayed, gauges.delayed);
+    wr_metric_set(&metrics->backlog_busy, gauges.busy);
+    wr_metric_set(&metrics->cost_full, gauges.cost[WR_CLASS_FULL]);
+    wr_metric_set(&metrics->cost_resumed, gauges.cost[WR_CLASS_RESUME]);
 }

@@ -44,6 +44,8 @@ struct wr_downstream_options {
     enum wr_refuse_with refuse_with;
     const struct wr_cidr *trusted; /* class `trusted` */
     size_t trusted_count;
+    unsigned source_bits_ipv4; /* leading bits of a peer's address that make a source, 1 to 32 */
+    unsigned source_bits_ipv6; /* 1 to 64 */
     struct wr_downstream_timeouts timeouts;
     uint32_t max_connections; /* a worker */
     size_t content_limit;     /* bytes of content held a message */

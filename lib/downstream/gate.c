@@ -2,6 +2,8 @@
  * controller, and its verdicts into what the transport does. Whatever is turned away is counted here, once. */
 #include "downstream/connection.h"
 
+#include <arpa/inet.h>
+#include <endian.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +82,8 @@ static void leave(struct wr_connection *connection, enum wr_handshake_outcome ou
     /* What a failed handshake has spent is not known: it is taken to be what was expected. */
     bool spent =
         outcome == WR_HANDSHAKE_FAILED && connection->ticket.state == WR_TICKET_HANDSHAKING;
+    if (spent)
+        wr_metric_inc(&downstream->env.metrics->handshakes_failed);
     wr_admission_leave(downstream->admission, &connection->ticket, outcome, false,
                        spent ? connection->ticket.charged : 0, now_of(downstream));
 }
@@ -94,23 +98,28 @@ void wr_gate_refuse(struct wr_connection *connection, struct wr_gate_refusal ref
 
 /* ---- the controller ---- */
 
-/* At the end of a turn, so that a grant never starts a handshake inside the callback of another. */
+/* Of silent connections that are too many none has asked for anything yet: no last words. */
+static struct wr_gate_refusal refusal_of(const struct wr_downstream *downstream,
+                                         struct wr_admission_decision why)
+{
+    bool silent = why.reason == WR_REFUSAL_TOO_MANY_CONNECTIONS;
+    return (struct wr_gate_refusal){
+        .reason = why.reason,
+        .cause = why.cause,
+        .how = silent ? WR_REFUSE_RESET : downstream->options->refuse_with,
+    };
+}
+
+/* At the end of a turn, when established connections have had theirs. What comes even later has its turn in the next one. */
 void wr_gate_turn(struct wr_task *task)
 {
     struct wr_downstream *downstream = WR_CONTAINER_OF(task, struct wr_downstream, turn);
-    downstream->budget_turn = wr_loop_turns(downstream->env.loop);
-    if (wr_admission_run(downstream->admission, now_of(downstream)))
-        wr_loop_defer_next(downstream->env.loop, task);
-}
-
-/* The first ClientHello of a turn finds a fresh budget. Who waits has the turn task, which brings one. */
-static void renew_budget(struct wr_downstream *downstream)
-{
-    uint64_t turn = wr_loop_turns(downstream->env.loop);
-    if (turn == downstream->budget_turn || !wr_list_empty(&downstream->turn.link))
-        return;
-    downstream->budget_turn = turn;
-    (void)wr_admission_run(downstream->admission, now_of(downstream));
+    struct wr_loop *loop = downstream->env.loop;
+    uint64_t turn = wr_loop_turns(loop);
+    bool more = turn == downstream->ran_in;
+    downstream->ran_in = turn;
+    if (more || wr_admission_run(downstream->admission, wr_loop_spent(loop), now_of(downstream)))
+        wr_loop_defer_next(loop, task);
 }
 
 static void on_grant(void *owner, struct wr_ticket *ticket)
@@ -128,15 +137,15 @@ static void on_grant(void *owner, struct wr_ticket *ticket)
     wr_transport_admit(connection->transport);
 }
 
-static void on_evict(void *owner, struct wr_ticket *ticket)
+static void on_refuse(void *owner, struct wr_ticket *ticket, struct wr_admission_decision why)
 {
     struct wr_connection *connection = WR_CONTAINER_OF(ticket, struct wr_connection, ticket);
     (void)owner;
-    wr_gate_refuse(connection, (struct wr_gate_refusal){.reason = WR_REFUSAL_TOO_MANY_CONNECTIONS,
-                                                        .how = WR_REFUSE_RESET});
+    wr_gate_refuse(connection, refusal_of(connection->downstream, why));
 }
 
-const struct wr_admission_events wr_gate_admission_events = {.grant = on_grant, .evict = on_evict};
+const struct wr_admission_events wr_gate_admission_events = {.grant = on_grant,
+                                                             .refuse = on_refuse};
 
 /* ---- gate 1 and the handshake ---- */
 
@@ -146,26 +155,19 @@ static enum wr_gate_verdict on_client_hello(void *owner, const struct wr_client_
     struct wr_downstream *downstream = connection->downstream;
     if (connection->state != WR_CONNECTION_SILENT) /* a second one (RFC 8446 section 4.1.4) */
         return WR_GATE_ADMIT;
-    renew_budget(downstream);
+    connection->claims_resumption = hello->claims_resumption;
     struct wr_admission_decision decision = wr_admission_hello(
         downstream->admission, &connection->ticket,
         hello->claims_resumption ? WR_CLASS_RESUME : WR_CLASS_FULL, now_of(downstream));
-    switch (decision.verdict) {
-    case WR_ADMIT:
-        wr_connection_set_state(connection, WR_CONNECTION_HANDSHAKING);
-        return WR_GATE_ADMIT;
-    case WR_WAIT:
-        wr_connection_set_state(connection, WR_CONNECTION_WAITING);
-        wr_loop_defer_next(downstream->env.loop, &downstream->turn);
-        return WR_GATE_WAIT;
-    case WR_REFUSE:
-        break;
+    if (decision.refused) {
+        struct wr_gate_refusal refusal = refusal_of(downstream, decision);
+        refusal.sni = hello->sni;
+        wr_gate_refuse(connection, refusal);
+        return WR_GATE_REFUSE;
     }
-    wr_gate_refuse(connection, (struct wr_gate_refusal){.reason = decision.reason,
-                                                        .cause = decision.cause,
-                                                        .how = downstream->options->refuse_with,
-                                                        .sni = hello->sni});
-    return WR_GATE_REFUSE;
+    wr_connection_set_state(connection, WR_CONNECTION_WAITING);
+    wr_loop_defer(downstream->env.loop, &downstream->turn);
+    return WR_GATE_WAIT;
 }
 
 static void on_established(void *owner)
@@ -176,6 +178,8 @@ static void on_established(void *owner)
     struct wr_tls_info info = {.resumed = false};
     (void)wr_transport_tls_info(connection->transport, &info);
     wr_metric_inc(info.resumed ? &metrics->handshakes_resumed : &metrics->handshakes_full);
+    if (connection->claims_resumption && !info.resumed)
+        wr_metric_inc(&metrics->false_claims);
     wr_histogram_record(&metrics->handshake_wait, connection->ticket.waited);
     wr_histogram_record(&metrics->handshake_duration, now_of(downstream) - connection->accepted);
     wr_admission_leave(downstream->admission, &connection->ticket, WR_HANDSHAKE_DONE, info.resumed,
@@ -221,66 +225,82 @@ static const struct wr_transport_events gate_events = {
 /* ---- gate 0 ---- */
 
 /* One to be told by an alert is kept, without a ticket, until its ClientHello has come and the alert has gone. */
-static void refuse_at_accept(struct wr_connection *connection, int fd,
-                             struct wr_gate_refusal refusal)
+static void refuse_at_accept(struct wr_downstream *downstream, int fd,
+                             const struct wr_address *peer, struct wr_gate_refusal refusal)
 {
-    struct wr_downstream *downstream = connection->downstream;
     refusal.how = affordable(downstream, refusal.how);
     if (refusal.how != WR_REFUSE_ALERT) {
-        wr_gate_turn_away(downstream, fd, &connection->client.address, refusal);
-        wr_connection_destroy(connection);
+        wr_gate_turn_away(downstream, fd, peer, refusal);
         return;
     }
-    wr_gate_count(downstream, &connection->client.address, refusal, connection->accepted);
+    struct wr_connection *connection = wr_connection_new(downstream, peer);
+    wr_gate_count(downstream, peer, refusal, connection->accepted);
     if (wr_connection_open(connection, fd, &wr_linger_events) == WR_OK)
         send_away(connection, WR_REFUSE_ALERT);
     else
         wr_connection_destroy(connection);
 }
 
+/* An IPv4 network as a word of its own; what an IPv6 network might say by the same word is never one of the Internet's. */
+static uint64_t ipv4_key(const void *address, unsigned bits)
+{
+    uint32_t word;
+    memcpy(&word, address, sizeof(word));
+    return UINT64_C(1) << 32 | (ntohl(word) >> (32 - bits));
+}
+
+static uint64_t ipv6_key(const void *address, unsigned bits)
+{
+    uint64_t word;
+    memcpy(&word, address, sizeof(word));
+    return be64toh(word) >> (64 - bits) << (64 - bits);
+}
+
 static struct wr_admission_source source_of(const struct wr_downstream *downstream,
                                             const struct wr_address *peer)
 {
+    const struct wr_downstream_options *options = downstream->options;
     struct wr_admission_source source = {
-        .trusted = wr_cidr_list_contains(downstream->options->trusted,
-                                         downstream->options->trusted_count, peer)};
+        .trusted = wr_cidr_list_contains(options->trusted, options->trusted_count, peer)};
     if (peer->storage.ss_family == AF_INET) {
         const struct sockaddr_in *v4 = (const void *)&peer->storage;
-        source.key = UINT64_C(1) << 32 | v4->sin_addr.s_addr;
+        source.key = ipv4_key(&v4->sin_addr, options->source_bits_ipv4);
     } else if (peer->storage.ss_family == AF_INET6) {
-        const struct in6_addr *v6 =
-            &((const struct sockaddr_in6 *)(const void *)&peer->storage)->sin6_addr;
-        if (IN6_IS_ADDR_V4MAPPED(v6)) {
-            uint32_t v4;
-            memcpy(&v4, &v6->s6_addr[12], sizeof(v4));
-            source.key = UINT64_C(1) << 32 | v4;
-        } else {
-            memcpy(&source.key, v6->s6_addr, sizeof(source.key));
-        }
+        const struct sockaddr_in6 *v6 = (const void *)&peer->storage;
+        source.key = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)
+                         ? ipv4_key(&v6->sin6_addr.s6_addr[12], options->source_bits_ipv4)
+                         : ipv6_key(&v6->sin6_addr, options->source_bits_ipv6);
     }
     return source;
 }
 
-void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
+/* A silent one from now on. */
+static void keep(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
+                 const struct wr_admission_source *source)
 {
     struct wr_connection *connection = wr_connection_new(downstream, peer);
-    struct wr_admission_decision decision =
-        wr_admission_arrive(downstream->admission, &connection->ticket, source_of(downstream, peer),
-                            connection->accepted);
-    if (decision.verdict == WR_REFUSE) {
-        refuse_at_accept(connection, fd,
-                         (struct wr_gate_refusal){.reason = decision.reason,
-                                                  .cause = decision.cause,
-                                                  .how = downstream->options->refuse_with});
-        return;
-    }
+    struct wr_gate_refusal failed = {.reason = WR_REFUSAL_NO_DESCRIPTORS};
     if (wr_connection_open(connection, fd, &gate_events) != WR_OK) {
-        leave(connection, WR_HANDSHAKE_GONE);
-        wr_gate_count(downstream, peer,
-                      (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS},
-                      connection->accepted);
+        wr_gate_count(downstream, peer, failed, connection->accepted);
         wr_connection_destroy(connection);
         return;
     }
-    wr_connection_set_state(connection, WR_CONNECTION_SILENT);
+    struct wr_admission_decision decision =
+        wr_admission_arrive(downstream->admission, &connection->ticket, source);
+    if (decision.refused)
+        wr_gate_refuse(connection, refusal_of(downstream, decision));
+    else
+        wr_connection_set_state(connection, WR_CONNECTION_SILENT);
+}
+
+void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
+{
+    struct wr_admission *admission = downstream->admission;
+    struct wr_admission_source source = source_of(downstream, peer);
+    struct wr_admission_decision decision =
+        wr_admission_ask(admission, &source, WR_CLASS_UNKNOWN, now_of(downstream));
+    if (decision.refused)
+        refuse_at_accept(downstream, fd, peer, refusal_of(downstream, decision));
+    else
+        keep(downstream, fd, peer, &source);
 }

@@ -77,9 +77,10 @@ bool wr_field_is_hop_by_hop(enum wr_field_id id)
     return (known[id].flags & WR_FIELD_H) != 0;
 }
 
-bool wr_field_is_forbidden_in_trailers(enum wr_field_id id)
+bool wr_field_may_trail(const struct wr_field *field)
 {
-    return (known[id].flags & WR_FIELD_T) != 0;
+    return (known[field->id].flags & WR_FIELD_T) == 0 &&
+           !wr_str_starts(field->name, WR_STR("x-forwarded-"));
 }
 
 void wr_fields_init(struct wr_fields *fields)

@@ -38,8 +38,9 @@ enum wr_field_id wr_field_lookup(struct wr_str name);
 struct wr_str wr_field_name(enum wr_field_id id);
 /* Connection-specific (RFC 9110 section 7.6.1): never forwarded, whether nominated or not. */
 bool wr_field_is_hop_by_hop(enum wr_field_id id);
-/* Not allowed in a trailer section: framing, routing, authentication (RFC 9110 section 6.5.1). */
-bool wr_field_is_forbidden_in_trailers(enum wr_field_id id);
+/* False: not allowed in a trailer section. Framing, routing, authentication (RFC 9110 section 6.5.1), and whatever is called
+ * X-Forwarded-: who reads a trailer section into the head would believe what it says of the client (behaviour row 59). */
+bool wr_field_may_trail(const struct wr_field *field);
 
 void wr_fields_init(struct wr_fields *fields);
 /* Slices are kept, not copied. NAME in lower case. */

@@ -100,6 +100,11 @@ uint64_t wr_loop_wall(const struct wr_loop *loop)
     return wr_loop_now(loop) + loop->clock->wall_offset;
 }
 
+uint64_t wr_loop_spent(const struct wr_loop *loop)
+{
+    return loop->clock->simulated ? 0 : wr_time_since(wr_loop_now(loop), wr_time_monotonic());
+}
+
 uint64_t wr_loop_lag(const struct wr_loop *loop)
 {
     return loop->lag;

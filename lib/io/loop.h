@@ -39,6 +39,8 @@ uint64_t wr_loop_now(const struct wr_loop *loop);
 uint64_t wr_loop_refresh_now(struct wr_loop *loop);
 /* The wall clock that belongs to wr_loop_now(), microseconds since the epoch. */
 uint64_t wr_loop_wall(const struct wr_loop *loop);
+/* Microseconds that this turn has taken so far; 0 on a simulated clock. */
+uint64_t wr_loop_spent(const struct wr_loop *loop);
 /* Microseconds the loop was busy in the last turn, and the number of turns. */
 uint64_t wr_loop_lag(const struct wr_loop *loop);
 uint64_t wr_loop_turns(const struct wr_loop *loop);

@@ -5,8 +5,8 @@
 
 /* Endpoints tried for one request when connections cannot be made. */
 #define MAX_CONNECTS 3
-/* A request that surely was not processed goes again up to so often: a new connection of HTTP/2 may refuse streams before its
- * limit is known, and the next one too. */
+/* A request that surely was not processed goes again up to so often: a connection of HTTP/2 may refuse streams that were on their
+ * way when it lowered its limit, and the next one too. */
 #define MAX_UNSENT_RESENDS 4
 
 static void ask(struct wr_attempt *attempt, bool fresh);

@@ -116,19 +116,30 @@ static struct wr_upstream_connection *find_for(struct wr_cluster *cluster,
     return connection;
 }
 
-/* The oldest that can be served; false: none can. Retries that cannot do not hold up the others. */
+/* CONNECTION carries many, and would take the requests from those who wait for another endpoint until none is left. */
+static bool takes_from(const struct wr_upstream_connection *connection,
+                       const struct wr_upstream_request *request)
+{
+    return connection->multiplexes && request->connection != NULL &&
+           request->connection->endpoint != connection->endpoint;
+}
+
+/* The oldest that can be served; false: none can. Retries that cannot, and those who wait for an endpoint, do not hold up the
+ * others. */
 static bool serve_one(struct wr_cluster *cluster)
 {
     for (struct wr_list *at = cluster->pending.next; at != &cluster->pending; at = at->next) {
         struct wr_upstream_request *request = wr_queue_request(at);
         struct wr_upstream_connection *connection = find_for(cluster, request, NULL);
+        if (connection == NULL && !request->fresh)
+            return false;
+        if (connection != NULL && takes_from(connection, request))
+            connection = wr_pool_find(cluster, request->connection->endpoint, request->fresh);
         if (connection != NULL) {
             wr_queue_remove(cluster, request);
             serve_with(connection, request);
             return true;
         }
-        if (!request->fresh)
-            return false;
     }
     return false;
 }
@@ -172,17 +183,24 @@ static struct wr_upstream_request *next_for(struct wr_upstream_connection *conne
     return first != NULL || cluster->queued == 0 ? first : wr_queue_first_queued(cluster);
 }
 
-/* Who had waited for it and gets nothing takes over what was being made for others, in the task. */
+static void serve_those_who_wait(struct wr_upstream_connection *connection)
+{
+    for (struct wr_upstream_request *next; (next = next_for(connection)) != NULL;) {
+        wr_queue_remove(connection->cluster, next);
+        serve_with(connection, next);
+    }
+}
+
+/* Who had waited for it and gets nothing takes over what was being made for others, in the task; of HTTP/2, until it is settled
+ * they go on waiting. */
 void wr_cluster_connected(struct wr_upstream_connection *connection)
 {
     struct wr_cluster *cluster = connection->cluster;
     connection->endpoint->avoid_until = 0;
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_IDLE);
-    for (struct wr_upstream_request *next; (next = next_for(connection)) != NULL;) {
-        wr_queue_remove(cluster, next);
-        serve_with(connection, next);
-    }
-    wr_queue_release(connection);
+    serve_those_who_wait(connection);
+    if (connection->settled)
+        wr_queue_release(connection);
     if (connection->state == WR_UPSTREAM_IDLE) {
         connection->pooled = true;
         if (!wr_pool_keeps(connection))
@@ -193,18 +211,39 @@ void wr_cluster_connected(struct wr_upstream_connection *connection)
     wr_cluster_slot_freed(cluster);
 }
 
-void wr_cluster_connect_failed(struct wr_upstream_connection *connection, enum wr_err why,
-                               const char *detail)
+void wr_cluster_settled(struct wr_upstream_connection *connection)
+{
+    serve_those_who_wait(connection);
+    wr_queue_release(connection);
+    wr_cluster_capacity_changed(connection->cluster);
+}
+
+/* Nobody can begin to wait for CONNECTION any more. */
+static void fail_those_who_wait(struct wr_upstream_connection *connection, enum wr_err why,
+                                const char *detail)
 {
     struct wr_cluster *cluster = connection->cluster;
     struct wr_endpoint *endpoint = connection->endpoint;
-    wr_upstream_connection_close(connection, why);
     note_failure(cluster, endpoint, why, detail);
     for (struct wr_upstream_request *request; (request = wr_queue_first_for(connection)) != NULL;) {
         wr_queue_remove(cluster, request);
         fail(request, why, endpoint);
     }
     wr_cluster_slot_freed(cluster);
+}
+
+void wr_cluster_connect_failed(struct wr_upstream_connection *connection, enum wr_err why,
+                               const char *detail)
+{
+    wr_upstream_connection_close(connection, why);
+    fail_those_who_wait(connection, why, detail);
+}
+
+void wr_cluster_settle_failed(struct wr_upstream_connection *connection)
+{
+    connection->spent = true;
+    wr_upstream_connection_set_state(connection, connection->state);
+    fail_those_who_wait(connection, WR_ERR_CONNECT_TIMEOUT, "no SETTINGS");
 }
 
 /* The last exchange of a connection that takes no more. What the codec has ended by itself, and what shares its connection with
@@ -330,6 +369,7 @@ struct wr_cluster *wr_cluster_new(struct wr_transport_host *host,
     for (size_t i = 0; i < WR_UPSTREAM_STATES; i++)
         wr_list_init(&cluster->connections[i]);
     wr_list_init(&cluster->ready);
+    wr_list_init(&cluster->awaited);
     wr_list_init(&cluster->pending);
     wr_task_init(&cluster->serve, serve_pending);
     return cluster;

@@ -9,10 +9,14 @@
 #include "observe/log.h"
 #include "upstream/inside.h"
 #include "upstream/pool.h"
+#include "upstream/queue.h"
 
 /* What waits to be written when nothing more is to be said may take that long. */
 #define CLOSING_TIME (1 * WR_SEC)
 #define CLOSING_TIME_WITH_OUTPUT (10 * WR_SEC)
+/* Exchanges on a connection of HTTP/2 before its peer has said how many it takes, and no other connection to it was told. The first
+ * brings SETTINGS, so the others wait for less than its answer; most of more than that a peer with a low limit would refuse. */
+#define UNTOLD_STREAMS 1
 
 /* Which codec speaks on an established connection, by what ALPN chose. */
 static const struct protocol {
@@ -52,6 +56,11 @@ static void connect_expired(struct wr_upstream_connection *connection)
     wr_cluster_connect_failed(connection, WR_ERR_CONNECT_TIMEOUT, "");
 }
 
+static void settle_expired(struct wr_upstream_connection *connection)
+{
+    wr_cluster_settle_failed(connection);
+}
+
 static void idle_expired(struct wr_upstream_connection *connection)
 {
     wr_upstream_connection_end(connection);
@@ -65,6 +74,13 @@ static void closing_expired(struct wr_upstream_connection *connection)
 static uint64_t connect_length(const struct wr_upstream_connection *connection)
 {
     return connection->cluster->options->connect_timeout;
+}
+
+/* SETTINGS are the first thing a peer says, so they belong to the making of a connection; but an exchange has begun. */
+static uint64_t settle_length(const struct wr_upstream_connection *connection)
+{
+    bool waits = !connection->settled && !connection->spent;
+    return waits ? connection->cluster->options->connect_timeout : WR_NEVER;
 }
 
 /* Until the idle timeout or the greatest age, whichever comes first. */
@@ -84,13 +100,14 @@ static uint64_t closing_length(const struct wr_upstream_connection *connection)
     return more ? CLOSING_TIME_WITH_OUTPUT : CLOSING_TIME;
 }
 
-/* How long a state may last and what comes then. ACTIVE has no row: the exchange's deadline holds. */
+/* How long a state may last and what comes then. Settled, ACTIVE has no deadline: those of its exchanges hold. */
 static const struct {
     uint64_t (*length)(const struct wr_upstream_connection *connection);
     void (*expired)(struct wr_upstream_connection *connection);
 } deadlines[WR_UPSTREAM_STATES] = {
     [WR_UPSTREAM_CONNECTING] = {connect_length, connect_expired},
     [WR_UPSTREAM_IDLE] = {idle_length, idle_expired},
+    [WR_UPSTREAM_ACTIVE] = {settle_length, settle_expired},
     [WR_UPSTREAM_CLOSING] = {closing_length, closing_expired},
 };
 
@@ -135,11 +152,11 @@ unsigned wr_upstream_connection_room(const struct wr_upstream_connection *connec
     if (connection->codec == NULL || connection->spent)
         return 0;
     unsigned room = connection->codec->ops->capacity(connection->codec);
-    unsigned carries = connection->endpoint->carries;
-    if (connection->settled || carries == 0)
+    if (connection->settled)
         return room;
-    /* Until the peer has told its limit, it is what another connection to it was told. */
-    unsigned left = carries > connection->streams ? carries - connection->streams : 0;
+    unsigned told = connection->endpoint->carries; /* to another connection */
+    unsigned most = told > 0 ? told : UNTOLD_STREAMS;
+    unsigned left = most > connection->streams ? most - connection->streams : 0;
     return left < room ? left : room;
 }
 
@@ -165,6 +182,7 @@ void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
     struct wr_cluster *cluster = connection->cluster;
     leave_state(connection);
     connection->state = state;
+    wr_queue_place(connection);
     if (state == WR_UPSTREAM_NONE) {
         wr_loop_deadline_remove(cluster->loop, &connection->deadline);
         return;
@@ -186,15 +204,6 @@ void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
 
 /* ---- what the codec says ---- */
 
-/* How many exchanges a connection to this endpoint takes. Nothing can be learned from one that takes no more. */
-static void learn(struct wr_upstream_connection *connection)
-{
-    unsigned carries = connection->streams + connection->codec->ops->capacity(connection->codec);
-    connection->settled = true;
-    if (carries > 0)
-        connection->endpoint->carries = carries;
-}
-
 static void stream_closed(void *owner, bool reusable)
 {
     struct wr_upstream_connection *connection = owner;
@@ -202,25 +211,36 @@ static void stream_closed(void *owner, bool reusable)
         return;
     WR_ASSERT(connection->streams > 0);
     connection->streams--;
-    if (reusable)
-        learn(connection);
-    else
+    if (!reusable)
         connection->spent = true;
     wr_cluster_stream_closed(connection);
 }
 
-/* The first to come are the peer's SETTINGS. A limit that is exceeded already, or a GOAWAY, looks as if it took none at all: what
- * becomes of its exchanges tells more. */
-static void capacity_changed(void *owner)
+/* The codec is in its call, so those who wait for SETTINGS are served in a task. None at all says nothing of the next connection: the
+ * peer is going away, or does not mean it for long. */
+static void limit_told(void *owner, unsigned limit)
 {
     struct wr_upstream_connection *connection = owner;
+    struct wr_cluster *cluster = connection->cluster;
     if (connection->state != WR_UPSTREAM_IDLE && connection->state != WR_UPSTREAM_ACTIVE)
         return;
-    connection->settled = true;
-    if (wr_upstream_connection_room(connection) > 0)
-        learn(connection);
+    if (limit > 0)
+        connection->endpoint->carries = limit;
+    if (!connection->settled) {
+        wr_loop_defer(cluster->loop, &connection->settle);
+        return;
+    }
     offer(connection);
-    wr_cluster_capacity_changed(connection->cluster);
+    wr_cluster_capacity_changed(cluster);
+}
+
+static void settle(struct wr_task *task)
+{
+    struct wr_upstream_connection *connection =
+        WR_CONTAINER_OF(task, struct wr_upstream_connection, settle);
+    connection->settled = true;
+    wr_upstream_connection_set_state(connection, connection->state);
+    wr_cluster_settled(connection);
 }
 
 /* Behaviour row 23: bytes that come while no request is open are never an answer to anything. */
@@ -242,7 +262,7 @@ static void broken(void *owner, enum wr_err why)
 static const struct wr_client_codec_events codec_events = {
     .stream_closed = stream_closed,
     .broken = broken,
-    .capacity_changed = capacity_changed,
+    .limit_told = limit_told,
 };
 
 /* ---- what the transport says before there is a codec, and after ---- */
@@ -302,6 +322,8 @@ enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster, struct wr_end
     wr_list_init(&connection->link);
     wr_list_init(&connection->ready);
     wr_list_init(&connection->ready_at_endpoint);
+    wr_list_init(&connection->awaited);
+    wr_task_init(&connection->settle, settle);
     wr_deadline_init(&connection->deadline, deadline_expired);
     connection->cluster = cluster;
     connection->endpoint = endpoint;
@@ -340,6 +362,17 @@ static void release(struct wr_garbage *garbage)
     free(WR_CONTAINER_OF(garbage, struct wr_upstream_connection, garbage));
 }
 
+/* It is never settled, or that does not matter any more: who waits for it needs another. Those of one that could not be made hear
+ * of that instead (wr_cluster_connect_failed()). */
+static void let_go(struct wr_upstream_connection *connection)
+{
+    wr_task_cancel(&connection->settle);
+    if (connection->waiting == 0 || connection->state == WR_UPSTREAM_CONNECTING)
+        return;
+    wr_queue_release(connection);
+    wr_cluster_slot_freed(connection->cluster);
+}
+
 static void close_codec(struct wr_upstream_connection *connection, enum wr_err why)
 {
     struct wr_client_codec *codec = connection->codec;
@@ -352,6 +385,7 @@ void wr_upstream_connection_end(struct wr_upstream_connection *connection)
 {
     if (connection->state != WR_UPSTREAM_IDLE && connection->state != WR_UPSTREAM_ACTIVE)
         return;
+    let_go(connection);
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_CLOSING);
     close_codec(connection, WR_ERR_CANCELLED);
     wr_transport_set_events(connection->transport, &closing_events, connection);
@@ -363,6 +397,7 @@ void wr_upstream_connection_close(struct wr_upstream_connection *connection, enu
 {
     if (connection->transport == NULL)
         return;
+    let_go(connection);
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_NONE);
     close_codec(connection, why);
     wr_transport_close(connection->transport);

@@ -28,6 +28,7 @@ struct wr_upstream_connection {
     /* Takes one more exchange: on the lists of its cluster and of its endpoint, the one used last at their end. */
     struct wr_list ready;
     struct wr_list ready_at_endpoint;
+    struct wr_list awaited; /* not settled: on its cluster's list of those that can be waited for */
     struct wr_cluster *cluster;
     struct wr_endpoint *endpoint;
     enum wr_upstream_state state;
@@ -36,12 +37,13 @@ struct wr_upstream_connection {
     struct wr_deadline deadline;
     uint64_t established;
     uint64_t served;  /* exchanges opened on it */
-    unsigned waiting; /* CONNECTING: requests that wait for it; 0: it will go to the pool */
+    unsigned waiting; /* requests that wait for it to be made and settled */
     unsigned streams; /* exchanges open on it */
     bool multiplexes; /* its codec carries several exchanges */
-    bool settled;     /* the peer's own limit on them is known */
+    bool settled;     /* how many it carries at once is known: of HTTP/2, SETTINGS have come */
     bool pooled;      /* has been idle */
     bool spent;       /* no exchange will be opened any more; it goes with the last one */
+    struct wr_task settle;
     struct wr_garbage garbage;
 };
 

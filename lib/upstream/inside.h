@@ -16,8 +16,7 @@ struct wr_endpoint {
     struct wr_list ready;        /* connections that take one more exchange */
     struct wr_log_site log_site; /* one's failures do not hide another's */
     uint64_t avoid_until; /* a connection could not be made: others are preferred until then */
-    unsigned
-        carries; /* exchanges one connection to it took at once when last seen; 0: not yet known */
+    unsigned carries; /* exchanges at once, as a connection to it was last told; 0: not yet known */
 };
 
 struct wr_cluster {
@@ -31,6 +30,8 @@ struct wr_cluster {
     struct wr_list connections[WR_UPSTREAM_STATES];
     uint32_t counts[WR_UPSTREAM_STATES];
     struct wr_list ready; /* connections that take one more exchange */
+    struct wr_list
+        awaited; /* those a request can wait for; with room for one more in front (queue.h) */
 
     struct wr_list pending; /* requests, oldest first */
     uint32_t queued;        /* of these, the ones with no connection being made for them */
@@ -53,6 +54,10 @@ static inline uint32_t wr_cluster_live(const struct wr_cluster *cluster)
 
 /* Established, with its codec: it serves the oldest pending requests or goes to the pool. */
 void wr_cluster_connected(struct wr_upstream_connection *connection);
+/* It is settled now, and no codec is in a call: it serves those who waited for that. */
+void wr_cluster_settled(struct wr_upstream_connection *connection);
+/* Its peer has not said SETTINGS in time: it takes no more, and those who wait for it hear that it could not be made. */
+void wr_cluster_settle_failed(struct wr_upstream_connection *connection);
 /* Could not be made; it is closed by this. DETAIL for the log, "" = none. */
 void wr_cluster_connect_failed(struct wr_upstream_connection *connection, enum wr_err why,
                                const char *detail);

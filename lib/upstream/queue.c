@@ -15,20 +15,32 @@ static unsigned expected(const struct wr_cluster *cluster, const struct wr_endpo
 
 static bool has_room(const struct wr_upstream_connection *connection)
 {
-    return connection->waiting < expected(connection->cluster, connection->endpoint);
+    return connection->waiting + connection->streams <
+           expected(connection->cluster, connection->endpoint);
+}
+
+static bool is_being_made(const struct wr_upstream_connection *connection)
+{
+    bool greeting = connection->state == WR_UPSTREAM_ACTIVE && !connection->settled; /* HTTP/2 */
+    return connection->state == WR_UPSTREAM_CONNECTING || (greeting && !connection->spent);
+}
+
+void wr_queue_place(struct wr_upstream_connection *connection)
+{
+    struct wr_list *awaited = &connection->cluster->awaited;
+    wr_list_remove(&connection->awaited);
+    if (!is_being_made(connection))
+        return;
+    if (has_room(connection))
+        wr_list_push_front(awaited, &connection->awaited);
+    else
+        wr_list_push_back(awaited, &connection->awaited);
 }
 
 static void change_waiting(struct wr_upstream_connection *connection, unsigned change)
 {
     connection->waiting += change;
-    if (connection->state != WR_UPSTREAM_CONNECTING)
-        return;
-    struct wr_list *connecting = &connection->cluster->connections[WR_UPSTREAM_CONNECTING];
-    wr_list_remove(&connection->link);
-    if (has_room(connection))
-        wr_list_push_front(connecting, &connection->link);
-    else
-        wr_list_push_back(connecting, &connection->link);
+    wr_queue_place(connection);
 }
 
 void wr_queue_add(struct wr_cluster *cluster, struct wr_upstream_request *request)
@@ -66,13 +78,13 @@ struct wr_upstream_request *wr_queue_first_queued(struct wr_cluster *cluster)
 struct wr_upstream_connection *wr_queue_find(struct wr_cluster *cluster,
                                              const struct wr_endpoint *endpoint)
 {
-    struct wr_list *connecting = &cluster->connections[WR_UPSTREAM_CONNECTING];
-    for (struct wr_list *at = connecting->next; at != connecting; at = at->next) {
+    for (struct wr_list *at = cluster->awaited.next; at != &cluster->awaited; at = at->next) {
         struct wr_upstream_connection *connection =
-            WR_CONTAINER_OF(at, struct wr_upstream_connection, link);
+            WR_CONTAINER_OF(at, struct wr_upstream_connection, awaited);
         if (!has_room(connection))
             break;
-        if (connection->waiting == 0 || endpoint == NULL || connection->endpoint == endpoint)
+        bool nobodys = connection->waiting + connection->streams == 0;
+        if (nobodys || endpoint == NULL || connection->endpoint == endpoint)
             return connection;
     }
     return NULL;

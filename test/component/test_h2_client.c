@@ -131,6 +131,19 @@ Test(h2_client, cookies_are_split)
     h2_rig_free(rig);
 }
 
+/* No value may begin or end with space: a server would refuse the request for that of a crumb. */
+Test(h2_client, cookies_are_not_split_beside_space)
+{
+    struct h2_rig *rig = started();
+    h2_rig_open(rig, "GET", 0, "cookie: a=1 ; b=2; c\n");
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "cookie!=a=1 ; b=2; c;] "), "%s", rig->frames.p);
+    h2_rig_open(rig, "GET", 0, "cookie: a=1;  b=2\n");
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "cookie!=a=1;  b=2;] "), "%s", rig->frames.p);
+    h2_rig_free(rig);
+}
+
 /* ---- responses: behaviour rows 18, 19, 21, 30 ---- */
 
 Test(h2_client, interim_heads_then_the_final_one)

@@ -123,7 +123,7 @@ Test(h2_client_ends, goaway_lets_the_others_finish)
     h2_rig_send(rig);
     cr_expect_eq(b->collector.why, WR_ERR_UPSTREAM_CLOSED);
     cr_expect(b->unsent);
-    cr_expect(h2_rig_told(rig, "capacity:0 "));
+    cr_expect(h2_rig_told(rig, "limit:0 "));
     cr_expect(h2_rig_told(rig, "closed:spent "));
     cr_expect_not(h2_rig_told(rig, "broken"));
     answer(rig, 1, H2_END_STREAM, ":status: 200\n");
@@ -237,7 +237,7 @@ Test(h2_client_ends, pings_and_settings_while_idle_are_fine)
     h2_put_settings(&rig->out, streams);
     h2_rig_send(rig);
     cr_expect(h2_rig_heard(rig, "PING+ACK[abcdefgh] "));
-    cr_expect_str_eq(rig->events.p, "capacity:5 ");
+    cr_expect_str_eq(rig->events.p, "limit:5 ");
     h2_rig_free(rig);
 }
 

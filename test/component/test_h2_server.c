@@ -58,7 +58,8 @@ Test(h2_server, trailers_go_both_ways)
     rig->on_exchange = h2_rig_wait;
     h2_put_headers(&rig->out, 1, 0, POST "te: trailers\n");
     h2_put_data(&rig->out, 1, 0, "x");
-    h2_put_headers(&rig->out, 1, H2_END_STREAM, "grpc-status: 0\nauthorization: no\n");
+    h2_put_headers(&rig->out, 1, H2_END_STREAM,
+                   "grpc-status: 0\nauthorization: no\nx-forwarded-port: 1\n");
     h2_rig_send(rig);
     cr_expect_str_eq(rig->requests.p, "POST a.test /up [x]  +grpc-status=0;\n");
     struct h2_call *call = &rig->calls[0];
@@ -141,6 +142,18 @@ Test(h2_server, cookie_crumbs_become_one)
     struct h2_rig *rig = started();
     h2_rig_get(rig, 1, "cookie: a=1\nx: y\ncookie: b=2\ncookie: c=3\n");
     cr_expect_str_eq(rig->requests.p, "GET a.test / [] cookie=a=1; b=2; c=3;x=y;\n");
+    h2_rig_free(rig);
+}
+
+/* A value that ended in a space would be another one behind HTTP/1.1. */
+Test(h2_server, empty_crumbs_leave_nothing)
+{
+    struct h2_rig *rig = started();
+    h2_rig_get(rig, 1, "cookie: \ncookie: a=1\ncookie: \ncookie: b=2\ncookie: \n");
+    cr_expect_str_eq(rig->requests.p, "GET a.test / [] cookie=a=1; b=2;\n");
+    h2_rig_get(rig, 3, "cookie: \ncookie: \n");
+    cr_expect(strstr(rig->requests.p, "\nGET a.test / [] cookie=;\n") != NULL, "%s",
+              rig->requests.p);
     h2_rig_free(rig);
 }
 

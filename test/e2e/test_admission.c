@@ -63,8 +63,9 @@ Test(limit, zero_refuses_every_connection_and_counts_each)
 Test(limit, infinity_refuses_nobody)
 {
     enum { COUNT = 600 };
-    struct edge_options options = {.admission = "max_pending_handshakes: infinity",
-                                   .timeouts = "handshake: 1h"};
+    struct edge_options options = {
+        .admission = "max_pending_handshakes: infinity, max_handshake_delay: infinity",
+        .timeouts = "handshake: 1h"};
     struct weir *weir = edge_start(&options);
     int fds[COUNT];
 

@@ -165,7 +165,7 @@ Test(storm, without_a_limit_each_is_what_it_seems, .timeout = 120)
 {
     struct edge_options options = {
         .workers = 2,
-        .admission = "max_pending_handshakes: infinity",
+        .admission = "max_pending_handshakes: infinity, max_handshake_delay: infinity",
         .timeouts = "client_hello: 1h, handshake: 1h, keep_alive: 1h",
     };
     struct weir *weir = edge_start(&options);

@@ -236,10 +236,16 @@ static void on_broken(void *owner, enum wr_err why)
     close_client(owner);
 }
 
+static void on_limit_told(void *owner, unsigned limit)
+{
+    (void)owner;
+    (void)limit;
+}
+
 static const struct wr_client_codec_events client_events = {
     .stream_closed = on_stream_closed,
     .broken = on_broken,
-    .capacity_changed = nothing,
+    .limit_told = on_limit_told,
 };
 
 static void ask(struct run *run, unsigned i, unsigned kind)

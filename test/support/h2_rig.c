@@ -186,16 +186,16 @@ static void on_broken(void *owner, enum wr_err why)
     close_client(rig);
 }
 
-static void on_capacity_changed(void *owner)
+static void on_limit_told(void *owner, unsigned limit)
 {
     struct h2_rig *rig = owner;
-    text_say(&rig->events, "capacity:%u ", rig->client->ops->capacity(rig->client));
+    text_say(&rig->events, "limit:%u ", limit);
 }
 
 static const struct wr_client_codec_events client_events = {
     .stream_closed = on_stream_closed,
     .broken = on_broken,
-    .capacity_changed = on_capacity_changed,
+    .limit_told = on_limit_told,
 };
 
 static void on_established(void *owner)

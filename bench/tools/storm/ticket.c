@@ -1,14 +1,10 @@
 #include "storm/ticket.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "support/net.h"
 
@@ -23,16 +19,32 @@ static int remember_session(SSL *ssl, SSL_SESSION *session)
     return 1;
 }
 
-static int connected(uint16_t port)
+/* False: that failed, or took too long. */
+static bool wait_for(const SSL *ssl, int result)
 {
-    int fd = connect_from(0, port);
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
+    int why = SSL_get_error(ssl, result);
+    short events = why == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN;
+    struct pollfd ready = {.fd = SSL_get_fd(ssl), .events = events};
 
-    if (fd < 0 || poll(&ready, 1, PATIENCE_MS) != 1 || fcntl(fd, F_SETFL, 0) != 0)
-        die("connecting for a ticket");
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    return fd;
+    return (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) &&
+           poll(&ready, 1, PATIENCE_MS) == 1;
+}
+
+/* The callback brings the session while something is read; whether there is anything to return is another matter. */
+static void talk(SSL *ssl, SSL_SESSION *const *session, const char *path)
+{
+    char text[2048];
+    int length = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    int n;
+
+    do
+        n = SSL_connect(ssl);
+    while (n != 1 && wait_for(ssl, n));
+    if (n != 1 || SSL_write(ssl, text, length) != length)
+        return;
+    do
+        n = SSL_read(ssl, text, sizeof(text));
+    while (!*session && (n > 0 || wait_for(ssl, n)));
 }
 
 static SSL_CTX *client_context(void)
@@ -69,17 +81,15 @@ void ticket_fetch(uint16_t port, const char *path, struct resumption *out)
     SSL_SESSION *session = NULL;
     SSL_CTX *context = client_context();
     SSL *ssl = SSL_new(context);
-    int fd = connected(port);
-    char text[2048];
+    int fd = connect_from(0, port);
 
+    if (fd < 0)
+        die("connecting for a ticket");
     if (!ssl || !SSL_set_fd(ssl, fd))
         die("SSL_new");
     SSL_set_app_data(ssl, &session);
     (void)SSL_set_tlsext_host_name(ssl, "localhost");
-    int length = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
-    if (SSL_connect(ssl) == 1 && SSL_write(ssl, text, length) == length)
-        while (!session && SSL_read(ssl, text, sizeof(text)) > 0)
-            continue;
+    talk(ssl, &session, path);
     if (!session) {
         (void)fprintf(stderr, "storm: no ticket from the server\n");
         exit(1);

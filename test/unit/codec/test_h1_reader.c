@@ -95,3 +95,49 @@ Test(h1_reader, the_end_of_the_stream_ends_only_content_without_length)
         wr_arena_free(&arena);
     }
 }
+
+static enum wr_err fails_with(struct wr_str bytes, size_t piece)
+{
+    struct wr_h1_reader reader;
+    struct wr_str content;
+    enum wr_h1_event event = WR_H1_SAYS_MORE;
+    wr_h1_reader_init(&reader, true, &limits);
+    for (size_t at = 0; at < bytes.n && event != WR_H1_SAYS_FAILED; at += piece) {
+        struct wr_str input = wr_str(bytes.p + at, bytes.n - at < piece ? bytes.n - at : piece);
+        do {
+            event = wr_h1_reader_read(&reader, &input, 4, &content);
+        } while (event == WR_H1_SAYS_BEGUN);
+    }
+    cr_assert_eq(event, WR_H1_SAYS_FAILED);
+    wr_h1_reader_clear(&reader);
+    return reader.err;
+}
+
+/* What is wrong first is what is wrong, also when all of it is there at once. */
+Test(h1_reader, several_errors_are_told_by_the_first_however_they_come)
+{
+    static const struct {
+        const char *bytes;
+        enum wr_err err;
+    } rows[] = {
+        {"GET / "
+         "HTTP/1.1\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\n"
+         "b:\n\r\n",
+         WR_ERR_FIELDS_TOO_LARGE},
+        {"GET / "
+         "HTTP/1.1\r\nb:\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\na:\r\n"
+         "\r\n",
+         WR_ERR_BAD_REQUEST},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct wr_str bytes = wr_str_from(rows[i].bytes);
+        cr_expect_eq(fails_with(bytes, 1), rows[i].err);
+        cr_expect_eq(fails_with(bytes, bytes.n), rows[i].err);
+    }
+    char line[300];
+    memset(line, 'x', sizeof(line));
+    memcpy(line, "GET /", 5);
+    memcpy(line + 200, "\n\r\n", 3);
+    cr_expect_eq(fails_with(wr_str(line, 203), 1), WR_ERR_URI_TOO_LONG);
+    cr_expect_eq(fails_with(wr_str(line, 203), 203), WR_ERR_URI_TOO_LONG);
+}

@@ -26,9 +26,17 @@ Test(fields, every_row_is_found_by_its_name_and_named_by_its_id)
         cr_expect_eq(wr_field_lookup(name), rows[i].id, "%s is not found", rows[i].text);
         cr_expect(wr_str_eq(wr_field_name(rows[i].id), name));
         cr_expect_eq(wr_field_is_hop_by_hop(rows[i].id), (rows[i].flags & WR_FIELD_H) != 0);
-        cr_expect_eq(wr_field_is_forbidden_in_trailers(rows[i].id),
-                     (rows[i].flags & WR_FIELD_T) != 0);
+        struct wr_field field = {.name = name, .id = rows[i].id};
+        cr_expect_eq(wr_field_may_trail(&field), (rows[i].flags & WR_FIELD_T) == 0);
     }
+}
+
+Test(fields, nothing_that_says_who_the_client_is_may_trail)
+{
+    struct wr_field port = {.name = WR_STR("x-forwarded-port"), .id = WR_FIELD_OTHER};
+    struct wr_field other = {.name = WR_STR("x-forwarded"), .id = WR_FIELD_OTHER};
+    cr_expect_not(wr_field_may_trail(&port));
+    cr_expect(wr_field_may_trail(&other));
 }
 
 Test(fields, any_other_name_is_other)

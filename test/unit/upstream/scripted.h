@@ -26,6 +26,7 @@ struct fake {
     struct wr_exchange *open[MOST];
     unsigned count;
     unsigned limit; /* exchanges at once */
+    bool told;      /* it */
     bool closed;
     bool refuses; /* the next exchange fails within open() */
 };
@@ -83,10 +84,11 @@ struct wr_client_codec *wr_h2_client_new(struct wr_transport *transport,
 }
 
 /* The peer's SETTINGS. */
-static WR_UNUSED void tell_limit(struct fake *fake, unsigned limit)
+static void tell_limit(struct fake *fake, unsigned limit)
 {
     fake->limit = limit;
-    fake->events->capacity_changed(fake->owner);
+    fake->told = true;
+    fake->events->limit_told(fake->owner, limit);
 }
 
 /* ---- the cluster and who asks it ---- */
@@ -166,12 +168,27 @@ static void settle(void)
         wr_loop_turn(loop, 500);
 }
 
-/* Waits for connection number COUNT - 1. */
-static WR_UNUSED void until_made(unsigned count)
+/* Waits for connection number COUNT - 1, whose peer has not said a word then. */
+static WR_UNUSED void until_connected(unsigned count)
 {
     for (unsigned i = 0; i < 1000 && fake_count < count; i++)
         wr_loop_turn(loop, WR_MSEC);
     cr_assert_eq(fake_count, count);
+    settle();
+    cr_assert_eq(fake_count, count);
+}
+
+/* The same, and each tells its limit as soon as it is there. */
+static WR_UNUSED void until_made(unsigned count)
+{
+    unsigned told = 0;
+    for (unsigned i = 0; i < 1000 && (fake_count < count || told < count); i++) {
+        wr_loop_turn(loop, WR_MSEC);
+        for (; told < fake_count; told++) {
+            if (!fakes[told]->told && !fakes[told]->closed)
+                tell_limit(fakes[told], fakes[told]->limit);
+        }
+    }
     settle();
     cr_assert_eq(fake_count, count);
 }

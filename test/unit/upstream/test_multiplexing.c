@@ -101,14 +101,13 @@ Test(multiplexing, a_limit_that_is_told_is_expected_of_the_next_connection)
     cr_assert_eq(fakes[2]->count, 2);
 }
 
-/* MAX_CONCURRENT_STREAMS 1 comes when ten are out; nine are refused and tried again. */
 /* One connection is told a limit that another one, which has not heard yet and was thought to have room, exceeds already. */
 Test(multiplexing, a_limit_told_to_another_connection)
 {
     ask_many(0, 10);
     until_made(1);
     ask(&wishes[10]);
-    until_made(2);
+    until_connected(2);
     ask_many(11, 3);
     cr_assert_eq(fakes[1]->count, 4);
     for (unsigned i = 8; i > 0; i--)
@@ -120,6 +119,7 @@ Test(multiplexing, a_limit_told_to_another_connection)
     cr_assert_eq(fakes[1]->count, 4, "it takes no more than the other was told");
 }
 
+/* Nine of ten that are out are refused, and tried again. */
 Test(multiplexing, a_limit_that_is_exceeded_already)
 {
     ask_many(0, 10);
@@ -199,8 +199,7 @@ Test(multiplexing, and_may_ask_again_from_within)
     for (unsigned i = 0; i < 6; i++)
         wishes[i].then = &wishes[10 + i];
     ask_many(0, 6);
-    settle();
-    cr_assert_eq(fake_count, 1);
+    until_made(1);
     cr_assert_eq(fakes[0]->count, 6);
     cr_assert_eq(attached_count(), 6);
     listen_on(0);

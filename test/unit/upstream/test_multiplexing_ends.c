@@ -28,7 +28,7 @@ Test(multiplexing_ends, what_goes_away_says_nothing_of_the_next)
     until_made(1);
     tell_limit(fakes[0], 10);
     fakes[0]->limit = 0;
-    fakes[0]->events->capacity_changed(fakes[0]->owner);
+    fakes[0]->events->limit_told(fakes[0]->owner, 0);
     for (unsigned i = 0; i < 5; i++) {
         ask_as(&wishes[5 + i], true);
         fake_end(fakes[0], 0, false);
