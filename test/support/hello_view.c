@@ -137,8 +137,8 @@ static SSL_SESSION *earn_session(SSL_CTX *context, const struct hello_options *o
     SSL_CTX *server = server_context();
     SSL *a = client_new(context, options);
     SSL *b = SSL_new(server);
-    BIO *a_bio;
-    BIO *b_bio;
+    BIO *a_bio = NULL;
+    BIO *b_bio = NULL;
     SSL_SESSION *kept = NULL;
     uint8_t byte;
     must(b != NULL && BIO_new_bio_pair(&a_bio, 0, &b_bio, 0));
