@@ -59,6 +59,7 @@ class Probe:
             self.samples.append((float(due), what, float(took), how))
 
     def stop(self):
+        self.stopped = time.monotonic()
         self.running.process.stdin.close()
         self.reader.join(30)
         self.running.process.wait(30)
@@ -176,7 +177,7 @@ def weather(tools, server, rate, seconds, patience=5000, **options):
         "goodput": sum(slot["full"] + slot["resumed"] for slot in during) / seconds,
         "established": {"before": quantiles(probe.between(began + 0.5, start, "request")),
                         "during": quantiles(probe.between(start, end, "request")),
-                        "after": quantiles(probe.between(end + 1, end + 1000, "request"))},
+                        "after": quantiles(probe.between(end + 1, probe.stopped - 0.2, "request"))},
         "established_lost": len(lost),
         "fresh": quantiles(probe.between(start, end, "connect")),
         "first_after": {"ms": first[2], "how": first[3]} if first else None,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "admission/hash.h"
 #include "base/assert.h"
 #include "base/mem.h"
 #include "base/time.h"
@@ -48,12 +49,9 @@ void wr_sources_free(struct wr_sources *sources)
     free(sources);
 }
 
-/* Two rounds of multiply and fold, keyed: enough that who does not know the seed can't aim. */
 static uint32_t hash(const struct wr_sources *sources, uint64_t key)
 {
-    uint64_t x = (key ^ sources->seed) * UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 32) ^ (sources->seed << 1)) * UINT64_C(0xd6e8feb86659fd93);
-    return (uint32_t)(x >> 32);
+    return wr_hash64(key, sources->seed);
 }
 
 /* The cell of KEY, or the free one where it would be. */

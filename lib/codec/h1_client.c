@@ -20,6 +20,9 @@ static void forget_exchange(struct wr_h1_client *client)
     client->exchange = NULL;
     client->sending = WR_H1_SENDING_NOTHING;
     client->receiving = false;
+    if (client->finishing)
+        wr_loop_deadline_remove(client->loop, &client->rest_deadline);
+    client->finishing = false;
 }
 
 static void tell_closed(struct wr_h1_client *client, bool reusable)
@@ -55,17 +58,20 @@ void wr_h1_client_drop(struct wr_h1_client *client)
     tell_closed(client, false);
 }
 
-/* RFC 9112 section 9.3; an upstream that answered before it had all of the request may take the rest for another one. */
-static bool is_reusable(const struct wr_h1_client *client, bool surplus)
+/* All that was said is with the kernel. What was said in this turn is sent now. */
+static bool is_sent(struct wr_h1_client *client)
 {
-    return !client->dead && !client->asked && !surplus && client->sending == WR_H1_SENDING_WHOLE &&
-           client->reader.keep_alive && wr_transport_output(client->transport) == 0;
+    if (wr_transport_output(client->transport) > 0)
+        wr_transport_flush(client->transport);
+    return wr_transport_output(client->transport) == 0;
 }
 
-void wr_h1_client_response_done(struct wr_h1_client *client, bool surplus)
+/* The exchange is over. KEPT: nothing that came from the upstream speaks against another one. RFC 9112 section 9.3: the request
+ * must have been sent whole, or the upstream would take the next for its rest. */
+static void settle(struct wr_h1_client *client, bool kept)
 {
     struct wr_exchange *exchange = client->exchange;
-    bool reusable = is_reusable(client, surplus);
+    bool reusable = kept && client->sending == WR_H1_SENDING_WHOLE && is_sent(client);
     bool open = client->sending == WR_H1_SENDING_OPEN || client->sending == WR_H1_SENDING_ASKING;
     forget_exchange(client);
     if (open)
@@ -74,6 +80,41 @@ void wr_h1_client_response_done(struct wr_h1_client *client, bool surplus)
         wr_h1_reader_next(&client->reader);
     wr_transport_resume(client->transport, WR_PAUSE_FULL);
     tell_closed(client, reusable);
+}
+
+/* Known, and no more than the transport takes at once: nobody will wait for the upstream to read it. Not when the client may be
+ * waiting for 100, since it may then send nothing at all. */
+bool wr_h1_client_rest_is_short(const struct wr_h1_client *client)
+{
+    const struct wr_message *request = &client->exchange->request;
+    bool held_back = request->head->expect_continue && request->put_bytes == 0;
+    return !held_back && client->writer.framing == WR_H1_BY_LENGTH &&
+           client->writer.left <= wr_transport_output_room(client->transport);
+}
+
+static void rest_expired(struct wr_deadline *deadline, uint64_t now)
+{
+    (void)now;
+    wr_h1_client_fail(WR_CONTAINER_OF(deadline, struct wr_h1_client, rest_deadline),
+                      WR_ERR_CANCELLED);
+}
+
+void wr_h1_client_response_done(struct wr_h1_client *client, bool surplus)
+{
+    bool kept = !client->dead && !client->asked && !surplus && client->reader.keep_alive;
+    if (!kept || client->sending != WR_H1_SENDING_OPEN || !wr_h1_client_rest_is_short(client)) {
+        settle(client, kept);
+        return;
+    }
+    client->finishing = true;
+    wr_transport_resume(client->transport, WR_PAUSE_FULL);
+    wr_loop_deadline_set(client->loop, &client->rest_deadline,
+                         wr_time_add(wr_loop_now(client->loop), WR_H1_REST_TIME));
+}
+
+void wr_h1_client_rest_done(struct wr_h1_client *client)
+{
+    settle(client, true);
 }
 
 /* ---- what the owner asks ---- */
@@ -144,6 +185,7 @@ struct wr_client_codec *wr_h1_client_new(struct wr_transport *transport,
     client->loop = loop;
     client->events = events;
     client->owner = owner;
+    wr_deadline_init(&client->rest_deadline, rest_expired);
     wr_h1_reader_init(&client->reader, false, &limits);
     wr_h1_writer_init(&client->writer, transport, NULL);
     wr_transport_set_events(transport, &wr_h1_client_transport_events, client);

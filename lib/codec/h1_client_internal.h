@@ -25,6 +25,8 @@ struct wr_h1_client {
     struct wr_exchange *exchange; /* in flight, or NULL */
     enum wr_h1_sending sending;
     bool receiving; /* source of the response */
+    bool finishing; /* the response is whole, and the rest of its request still goes out */
+    struct wr_deadline rest_deadline;
     unsigned interim_heads;
     uint64_t sent_before;           /* bytes on the wire when the exchange was opened */
     struct wr_str websocket_accept; /* what the upstream has to say; in the exchange's arena */
@@ -34,6 +36,10 @@ struct wr_h1_client {
     bool released;
     struct wr_garbage garbage;
 };
+
+/* How long the rest of a request that was answered early may take to come, however it comes: enough for a slow link, and far less
+ * than a client may take that has yet to be answered. */
+#define WR_H1_REST_TIME (5 * WR_SEC)
 
 /* So many 1xx a response; each is held until the exchange ends. */
 #define WR_H1_MOST_INTERIM_HEADS 32
@@ -49,6 +55,10 @@ void wr_h1_client_fail(struct wr_h1_client *client, enum wr_err why);
 void wr_h1_client_drop(struct wr_h1_client *client);
 /* The response is whole; SURPLUS: bytes came after it. */
 void wr_h1_client_response_done(struct wr_h1_client *client, bool surplus);
+/* What is missing of the request, which is OPEN, is worth sending though it has been answered. */
+bool wr_h1_client_rest_is_short(const struct wr_h1_client *client);
+/* The rest of the request is with the transport too. */
+void wr_h1_client_rest_done(struct wr_h1_client *client);
 
 /* ---- h1_client_tunnel.c ---- */
 /* Writes the head of a request for a tunnel. */

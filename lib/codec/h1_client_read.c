@@ -17,10 +17,11 @@ static bool interim_came(struct wr_h1_client *client, struct wr_head *head)
 }
 
 /* An answer before the request was whole is passed on at once (behaviour row 22). When it is no success, the rest of the request
- * is not wanted (RFC 9112 section 9.5); a success may be made of what is still to come. */
+ * is not wanted (RFC 9112 section 9.5), save to keep the connection; a success may be made of what is still to come. */
 static void stop_early(struct wr_h1_client *client, struct wr_exchange *exchange, unsigned status)
 {
-    if (client->exchange != exchange || client->sending != WR_H1_SENDING_OPEN || status < 300)
+    if (client->exchange != exchange || client->sending != WR_H1_SENDING_OPEN || status < 300 ||
+        (client->reader.keep_alive && wr_h1_client_rest_is_short(client)))
         return;
     client->sending = WR_H1_SENDING_NOTHING;
     wr_message_stop(&exchange->request, WR_ERR_CANCELLED);
@@ -136,6 +137,11 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
         return n;
     if (client->exchange == NULL) {
         break_idle(client, WR_ERR_BAD_RESPONSE); /* behaviour row 23 */
+        return n;
+    }
+    if (client->finishing) {
+        wr_h1_client_fail(client,
+                          WR_ERR_BAD_RESPONSE); /* after a response that was whole: likewise */
         return n;
     }
     if (is_answer_before_request(client)) {

@@ -34,6 +34,13 @@ static void on_content(void *sink)
         wr_message_taken(request, taken);
 }
 
+static void request_done(struct wr_h1_client *client)
+{
+    client->sending = WR_H1_SENDING_WHOLE;
+    if (client->finishing)
+        wr_h1_client_rest_done(client);
+}
+
 static void on_end(void *sink, const struct wr_fields *trailers)
 {
     struct wr_h1_client *client = sink;
@@ -44,7 +51,7 @@ static void on_end(void *sink, const struct wr_fields *trailers)
     if (client->tunnel)
         wr_h1_client_tunnel_said(client);
     else if (wr_h1_writer_end(&client->writer, trailers))
-        client->sending = WR_H1_SENDING_WHOLE;
+        request_done(client);
     else
         wr_h1_client_fail(client, WR_ERR_BAD_REQUEST);
 }
@@ -59,7 +66,7 @@ static void on_abort(void *sink, enum wr_err why)
     client->sending = WR_H1_SENDING_NOTHING;
     if (client->receiving)
         wr_h1_client_fail(client, why);
-    else if (client->tunnel)
+    else if (client->tunnel || client->finishing)
         wr_h1_client_drop(client);
 }
 

@@ -59,18 +59,8 @@ void wr_h1_server_next(struct wr_h1_server *server)
     server->events->idle(server->owner);
 }
 
-/* The exchange goes on until the rest of the request has come: its deadline is the one that holds, and the owner is told of
- * idleness only where a new head may begin. */
-static void wait_for_rest(struct wr_h1_server *server)
-{
-    bool wanted = server->request == WR_H1_REQUEST_OPEN;
-    server->request = WR_H1_REQUEST_UNWANTED;
-    server->response = WR_H1_RESPONSE_DONE;
-    wr_transport_resume(server->transport, WR_PAUSE_FULL);
-    if (wanted)
-        wr_message_abort(&server->exchange->request, WR_ERR_CANCELLED);
-}
-
+/* The exchange goes on until the rest of the request has come, which goes to whoever has not said that it is unwanted: its deadline
+ * is the one that holds, and the owner is told of idleness only where a new head may begin. */
 void wr_h1_server_response_done(struct wr_h1_server *server)
 {
     if (!server->keep || server->draining || server->request == WR_H1_REQUEST_REFUSED)
@@ -78,7 +68,7 @@ void wr_h1_server_response_done(struct wr_h1_server *server)
     else if (server->request == WR_H1_REQUEST_WHOLE)
         wr_h1_server_next(server);
     else
-        wait_for_rest(server);
+        server->response = WR_H1_RESPONSE_DONE;
 }
 
 /* WHY is blamed already. A client that has its response has lost nothing; one in a tunnel has. */
@@ -91,8 +81,14 @@ static void expired(void *owner, enum wr_err why)
         wr_h1_server_forgo_rest(server);
 }
 
+static void request_over(void *owner)
+{
+    wr_h1_server_tunnel_passed_on(owner);
+}
+
 const struct wr_exchange_owner wr_h1_server_owner_ops = {
     .expired = expired,
+    .request_over = request_over,
 };
 
 /* ---- what the owner asks ---- */
@@ -116,7 +112,7 @@ static void drain(struct wr_server_codec *codec)
     bool idle = server->request == WR_H1_REQUEST_NONE && wr_h1_reader_is_idle(&server->reader);
     if (server->over)
         return;
-    if (server->response == WR_H1_RESPONSE_DONE && server->request != WR_H1_REQUEST_TUNNEL)
+    if (server->response == WR_H1_RESPONSE_DONE && !wr_h1_server_is_tunnel(server))
         wr_h1_server_forgo_rest(server);
     else if (idle)
         wr_h1_server_end(server);

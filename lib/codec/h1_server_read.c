@@ -93,10 +93,11 @@ static void content_came(struct wr_h1_server *server, struct wr_str content)
 static void content_ended(struct wr_h1_server *server)
 {
     bool wanted = server->request == WR_H1_REQUEST_OPEN;
+    bool answered = server->response == WR_H1_RESPONSE_DONE;
     server->request = WR_H1_REQUEST_WHOLE;
     if (wanted)
         wr_message_end(&server->exchange->request, server->reader.trailers);
-    else if (server->response == WR_H1_RESPONSE_DONE)
+    if (answered)
         wr_h1_server_next(server);
 }
 

@@ -13,7 +13,8 @@ static struct wr_h2_session *of(void *user)
 
 static struct wr_h2_stream *stream_of(nghttp2_session *ng, int32_t id)
 {
-    return nghttp2_session_get_stream_user_data(ng, id);
+    void *stream = nghttp2_session_get_stream_user_data(ng, id);
+    return wr_h2_stream_only_ends(stream) ? NULL : stream;
 }
 
 /* A reset the peer asked for, or made nghttp2 send (behaviour rows 34, 35). */

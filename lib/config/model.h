@@ -52,6 +52,20 @@ struct wr_model_listener_tls {
     struct wr_model_tickets tickets;
 };
 
+struct wr_model_rate {
+    struct wr_model_base base;
+    uint64_t per_second;
+    uint64_t burst; /* 0: a second's worth */
+};
+
+struct wr_model_rates {
+    struct wr_model_base base;
+    struct wr_model_rate connections;
+    struct wr_model_rate connections_per_source;
+    struct wr_model_rate handshakes;
+    struct wr_model_rate handshakes_per_source;
+};
+
 struct wr_model_admission {
     struct wr_model_base base;
     uint64_t max_pending_handshakes;
@@ -68,6 +82,9 @@ struct wr_model_admission {
     bool resumption_first;
     uint64_t turn_budget;
     uint64_t min_share;
+    struct wr_model_list deny;  /* wr_cidr */
+    struct wr_model_list allow; /* wr_cidr */
+    struct wr_model_rates rates;
 };
 
 struct wr_model_budget {

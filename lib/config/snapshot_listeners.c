@@ -313,6 +313,33 @@ static struct wr_admission_options admission_of(const struct wr_model_admission 
     };
 }
 
+static struct wr_rate rate_of(const struct wr_model_rate *from)
+{
+    if (from->per_second == UINT64_MAX)
+        return (struct wr_rate){0};
+    return (struct wr_rate){.per_second = from->per_second,
+                            .burst = from->burst > 0 ? from->burst : from->per_second};
+}
+
+static struct wr_access_options access_of(const struct wr_model_admission *from)
+{
+    return (struct wr_access_options){
+        .deny = from->deny.items,
+        .deny_count = from->deny.count,
+        .allow = from->allow.items,
+        .allow_count = from->allow.count,
+        .trusted = from->trusted.items,
+        .trusted_count = from->trusted.count,
+        .source_bits_ipv4 = (unsigned)from->source_bits_ipv4,
+        .source_bits_ipv6 = (unsigned)from->source_bits_ipv6,
+        .connections = rate_of(&from->rates.connections),
+        .connections_per_source = rate_of(&from->rates.connections_per_source),
+        .handshakes = rate_of(&from->rates.handshakes),
+        .handshakes_per_source = rate_of(&from->rates.handshakes_per_source),
+        .seed = unguessable(),
+    };
+}
+
 static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
 {
     struct wr_h2_options options = {
@@ -357,10 +384,7 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
                         ? from->name.p
                         : wr_arena_copy(&owned->arena, wr_address_text(&from->bind, false, text)).p;
     options->admission = admission_of(&from->admission);
-    options->trusted = from->admission.trusted.items;
-    options->trusted_count = from->admission.trusted.count;
-    options->source_bits_ipv4 = (unsigned)from->admission.source_bits_ipv4;
-    options->source_bits_ipv6 = (unsigned)from->admission.source_bits_ipv6;
+    options->access = access_of(&from->admission);
     options->refuse_with = (enum wr_refuse_with)from->admission.refuse_with;
     options->timeouts = timeouts_of(&from->timeouts);
     options->max_connections = wr_snapshot_u32(from->limits.connections);

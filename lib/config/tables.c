@@ -109,6 +109,21 @@ static const struct wr_schema_field listener_tls_fields[] = {
 };
 static const struct wr_schema_map listener_tls_map = MAP_OF(listener_tls, "tls", NULL, true);
 
+static const struct wr_schema_field rate_fields[] = {
+    NUMBER(rate, per_second, WR_KIND_COUNT, "infinity", WR_SCHEMA_INFINITY, 1, 1000000,
+           "on the long run, in a worker"),
+    NUMBER(rate, burst, WR_KIND_COUNT, NULL, 0, 1, UINT32_MAX, "at once; a second's worth"),
+};
+static const struct wr_schema_map rate_map = MAP_OF(rate, "a rate", "per_second", false);
+
+static const struct wr_schema_field rates_fields[] = {
+    NESTED(rates, connections, WR_KIND_MAP, rate_map, 0, "of the listener"),
+    NESTED(rates, connections_per_source, WR_KIND_MAP, rate_map, 0, "of one source"),
+    NESTED(rates, handshakes, WR_KIND_MAP, rate_map, 0, "of the listener"),
+    NESTED(rates, handshakes_per_source, WR_KIND_MAP, rate_map, 0, "of one source"),
+};
+static const struct wr_schema_map rates_map = MAP_OF(rates, "rates", NULL, false);
+
 static const struct wr_schema_field admission_fields[] = {
     NUMBER(admission, max_pending_handshakes, WR_KIND_COUNT, "100", WR_SCHEMA_INFINITY, 0,
            UINT32_MAX - 1, "handshakes pending in a worker; 0 refuses all"),
@@ -135,6 +150,9 @@ static const struct wr_schema_field admission_fields[] = {
            "handshake work in a turn of the loop"),
     NUMBER(admission, min_share, WR_KIND_PERCENT, "20%", 0, 0, 90,
            "of the time, for handshakes, beside requests without end"),
+    PLAIN(admission, deny, WR_KIND_CIDR_LIST, NULL, 0, "peers that are turned away"),
+    PLAIN(admission, allow, WR_KIND_CIDR_LIST, NULL, 0, "when given, no others come in"),
+    NESTED(admission, rates, WR_KIND_MAP, rates_map, 0, "beyond them: rate_limited"),
 };
 static const struct wr_schema_map admission_map = MAP_OF(admission, "admission", NULL, false);
 

@@ -52,6 +52,7 @@ struct wr_downstream {
     struct wr_downstream_env env;
     const struct wr_downstream_options *options;
     struct wr_listener *listener; /* NULL: drained */
+    struct wr_access *access;
     struct wr_admission *admission;
     struct wr_proxy *proxy;
     struct wr_exchange_host exchanges;
@@ -87,8 +88,9 @@ void wr_connection_destroy(struct wr_connection *connection);
 
 /* ---- gate.c: from accept to the finished handshake ---- */
 
-/* A TLS listener has accepted FD. */
-void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer);
+/* A TLS listener has accepted FD from SOURCE. */
+void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
+                    const struct wr_admission_source *source);
 /* Why and how a connection is turned away; DETAIL and SNI may be "". */
 struct wr_gate_refusal {
     enum wr_refusal reason;

@@ -24,22 +24,36 @@ static void accept_plain(struct wr_downstream *downstream, int fd, const struct 
     wr_connection_destroy(connection);
 }
 
+/* Why a connection from PEER can't be taken, whatever comes over it. */
+static bool is_unwelcome(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
+                         const struct wr_admission_source *source, struct wr_gate_refusal *why)
+{
+    int ceiling = downstream->env.descriptor_ceiling;
+    *why = (struct wr_gate_refusal){.how = downstream->options->refuse_with};
+    if (!wr_access_connection(downstream->access, peer, source, wr_loop_now(downstream->env.loop),
+                              &why->reason))
+        return true;
+    if (ceiling > 0 && fd >= ceiling)
+        *why = (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS};
+    else if (downstream->count >= downstream->options->max_connections)
+        why->reason = WR_REFUSAL_TOO_MANY_CONNECTIONS;
+    else
+        return false;
+    return true;
+}
+
 static void on_accepted(void *owner, int fd, const struct wr_address *peer)
 {
     struct wr_downstream *downstream = owner;
+    struct wr_admission_source source = wr_access_source(downstream->access, peer);
+    struct wr_gate_refusal why;
     wr_metric_inc(&downstream->env.metrics->connections_accepted);
-    if (downstream->env.descriptor_ceiling > 0 && fd >= downstream->env.descriptor_ceiling) {
-        wr_gate_turn_away(downstream, fd, peer,
-                          (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS});
-    } else if (downstream->count >= downstream->options->max_connections) {
-        struct wr_gate_refusal refusal = {.reason = WR_REFUSAL_TOO_MANY_CONNECTIONS,
-                                          .how = downstream->options->refuse_with};
-        wr_gate_turn_away(downstream, fd, peer, refusal);
-    } else if (downstream->options->tls == NULL) {
+    if (is_unwelcome(downstream, fd, peer, &source, &why))
+        wr_gate_turn_away(downstream, fd, peer, why);
+    else if (downstream->options->tls == NULL)
         accept_plain(downstream, fd, peer);
-    } else {
-        wr_gate_accept(downstream, fd, peer);
-    }
+    else
+        wr_gate_accept(downstream, fd, peer, &source);
 }
 
 static void on_starved(void *owner, bool paused)
@@ -69,6 +83,7 @@ static void release(struct wr_garbage *garbage)
     wr_proxy_free(downstream->proxy);
     wr_exchange_host_clear(&downstream->exchanges);
     wr_admission_free(downstream->admission);
+    wr_access_free(downstream->access);
     free(downstream);
 }
 
@@ -99,6 +114,7 @@ enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
     for (size_t i = 0; i < WR_CONNECTION__COUNT; i++)
         wr_list_init(&downstream->lists[i]);
     wr_task_init(&downstream->turn, wr_gate_turn);
+    downstream->access = wr_access_new(&options->access);
     downstream->admission =
         wr_admission_new(&options->admission, &wr_gate_admission_events, downstream);
     downstream->proxy = wr_proxy_new(env->loop, &options->proxy, env->clusters);

@@ -14,6 +14,7 @@
 #include "admission/admission.h"
 #include "base/err.h"
 #include "codec/codec.h"
+#include "downstream/access.h"
 #include "io/listener.h"
 #include "io/socket.h"
 #include "observe/access_log.h"
@@ -42,10 +43,7 @@ struct wr_downstream_options {
         plain_http2; /* a plain one takes HTTP/2 too, from who begins with its preface (prior knowledge) */
     struct wr_admission_options admission;
     enum wr_refuse_with refuse_with;
-    const struct wr_cidr *trusted; /* class `trusted` */
-    size_t trusted_count;
-    unsigned source_bits_ipv4; /* leading bits of a peer's address that make a source, 1 to 32 */
-    unsigned source_bits_ipv6; /* 1 to 64 */
+    struct wr_access_options access;
     struct wr_downstream_timeouts timeouts;
     uint32_t max_connections; /* a worker */
     size_t content_limit;     /* bytes of content held a message */

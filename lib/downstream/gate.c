@@ -2,10 +2,6 @@
  * controller, and its verdicts into what the transport does. Whatever is turned away is counted here, once. */
 #include "downstream/connection.h"
 
-#include <arpa/inet.h>
-#include <endian.h>
-#include <netinet/in.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -149,6 +145,17 @@ const struct wr_admission_events wr_gate_admission_events = {.grant = on_grant,
 
 /* ---- gate 1 and the handshake ---- */
 
+static struct wr_admission_decision judge(struct wr_connection *connection,
+                                          const struct wr_client_hello *hello)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    uint64_t now = now_of(downstream);
+    if (!wr_access_handshake(downstream->access, &connection->ticket.source, now))
+        return (struct wr_admission_decision){.refused = true, .reason = WR_REFUSAL_RATE_LIMITED};
+    return wr_admission_hello(downstream->admission, &connection->ticket,
+                              hello->claims_resumption ? WR_CLASS_RESUME : WR_CLASS_FULL, now);
+}
+
 static enum wr_gate_verdict on_client_hello(void *owner, const struct wr_client_hello *hello)
 {
     struct wr_connection *connection = owner;
@@ -156,9 +163,7 @@ static enum wr_gate_verdict on_client_hello(void *owner, const struct wr_client_
     if (connection->state != WR_CONNECTION_SILENT) /* a second one (RFC 8446 section 4.1.4) */
         return WR_GATE_ADMIT;
     connection->claims_resumption = hello->claims_resumption;
-    struct wr_admission_decision decision = wr_admission_hello(
-        downstream->admission, &connection->ticket,
-        hello->claims_resumption ? WR_CLASS_RESUME : WR_CLASS_FULL, now_of(downstream));
+    struct wr_admission_decision decision = judge(connection, hello);
     if (decision.refused) {
         struct wr_gate_refusal refusal = refusal_of(downstream, decision);
         refusal.sni = hello->sni;
@@ -241,39 +246,6 @@ static void refuse_at_accept(struct wr_downstream *downstream, int fd,
         wr_connection_destroy(connection);
 }
 
-/* An IPv4 network as a word of its own; what an IPv6 network might say by the same word is never one of the Internet's. */
-static uint64_t ipv4_key(const void *address, unsigned bits)
-{
-    uint32_t word;
-    memcpy(&word, address, sizeof(word));
-    return UINT64_C(1) << 32 | (ntohl(word) >> (32 - bits));
-}
-
-static uint64_t ipv6_key(const void *address, unsigned bits)
-{
-    uint64_t word;
-    memcpy(&word, address, sizeof(word));
-    return be64toh(word) >> (64 - bits) << (64 - bits);
-}
-
-static struct wr_admission_source source_of(const struct wr_downstream *downstream,
-                                            const struct wr_address *peer)
-{
-    const struct wr_downstream_options *options = downstream->options;
-    struct wr_admission_source source = {
-        .trusted = wr_cidr_list_contains(options->trusted, options->trusted_count, peer)};
-    if (peer->storage.ss_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const void *)&peer->storage;
-        source.key = ipv4_key(&v4->sin_addr, options->source_bits_ipv4);
-    } else if (peer->storage.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const void *)&peer->storage;
-        source.key = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)
-                         ? ipv4_key(&v6->sin6_addr.s6_addr[12], options->source_bits_ipv4)
-                         : ipv6_key(&v6->sin6_addr, options->source_bits_ipv6);
-    }
-    return source;
-}
-
 /* A silent one from now on. */
 static void keep(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                  const struct wr_admission_source *source)
@@ -293,14 +265,13 @@ static void keep(struct wr_downstream *downstream, int fd, const struct wr_addre
         wr_connection_set_state(connection, WR_CONNECTION_SILENT);
 }
 
-void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
+void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
+                    const struct wr_admission_source *source)
 {
-    struct wr_admission *admission = downstream->admission;
-    struct wr_admission_source source = source_of(downstream, peer);
     struct wr_admission_decision decision =
-        wr_admission_ask(admission, &source, WR_CLASS_UNKNOWN, now_of(downstream));
+        wr_admission_ask(downstream->admission, source, WR_CLASS_UNKNOWN, now_of(downstream));
     if (decision.refused)
         refuse_at_accept(downstream, fd, peer, refusal_of(downstream, decision));
     else
-        keep(downstream, fd, peer, &source);
+        keep(downstream, fd, peer, source);
 }

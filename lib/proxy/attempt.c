@@ -59,7 +59,8 @@ static void attached(struct wr_upstream_request *wish, const struct wr_endpoint_
     exchange->upstream_reused = reused;
     exchange->request_unsent = false;
     exchange->attempt_attached = wr_loop_now(attempt->proxy->loop);
-    if (reused && attempt->resends == 0)
+    /* An upstream of HTTP/2 may say of any stream that it has not looked at it. */
+    if (wish->multiplexes || (reused && attempt->resends == 0))
         wr_message_arm_replay(&exchange->request);
     else
         wr_message_disarm_replay(&exchange->request);

@@ -32,6 +32,7 @@ static void serve_with(struct wr_upstream_connection *connection,
     if (reused)
         wr_metric_inc(&metrics->upstream_reused);
     request->cluster = NULL;
+    request->multiplexes = connection->multiplexes;
     request->events->attached(request, connection->endpoint->options, reused);
     wr_upstream_connection_open(connection, exchange);
 }
@@ -78,14 +79,14 @@ static void note_failure(struct wr_cluster *cluster, struct wr_endpoint *endpoin
 static bool connect_for(struct wr_cluster *cluster, struct wr_upstream_request *request,
                         struct wr_endpoint *endpoint)
 {
-    struct wr_upstream_connection *connection = wr_queue_find(cluster, endpoint);
+    struct wr_upstream_connection *connection = wr_queue_find(cluster, endpoint, request->fresh);
     if (connection == NULL && !has_slot(cluster))
-        connection = wr_queue_find(cluster, NULL);
+        connection = wr_queue_find(cluster, NULL, false);
     if (connection != NULL) {
         wr_queue_pair(connection, request);
         return true;
     }
-    if (!has_slot(cluster) && !wr_pool_evict(cluster))
+    if (!has_slot(cluster) && !wr_pool_evict_for(cluster, endpoint))
         return false;
 
     enum wr_err err = wr_upstream_connection_new(cluster, endpoint, &connection);
@@ -291,6 +292,7 @@ void wr_upstream_request_init(struct wr_upstream_request *request,
     request->cluster = NULL;
     request->connection = NULL;
     request->fresh = false;
+    request->multiplexes = false;
 }
 
 void wr_cluster_request(struct wr_cluster *cluster, struct wr_upstream_request *request)

@@ -86,6 +86,8 @@ struct wr_upstream_request {
     struct wr_upstream_connection *connection; /* being made for it, or NULL */
     bool
         fresh; /* a retry: no connection that was there before, unless there is no room for another and it is of HTTP/2 */
+    bool
+        multiplexes; /* told with attached(): the connection carries several exchanges, and may refuse this one alone */
 };
 
 void wr_upstream_request_init(struct wr_upstream_request *request,

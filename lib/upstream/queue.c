@@ -76,13 +76,15 @@ struct wr_upstream_request *wr_queue_first_queued(struct wr_cluster *cluster)
 }
 
 struct wr_upstream_connection *wr_queue_find(struct wr_cluster *cluster,
-                                             const struct wr_endpoint *endpoint)
+                                             const struct wr_endpoint *endpoint, bool fresh)
 {
     for (struct wr_list *at = cluster->awaited.next; at != &cluster->awaited; at = at->next) {
         struct wr_upstream_connection *connection =
             WR_CONTAINER_OF(at, struct wr_upstream_connection, awaited);
         if (!has_room(connection))
             break;
+        if (fresh && connection->state != WR_UPSTREAM_CONNECTING)
+            continue;
         bool nobodys = connection->waiting + connection->streams == 0;
         if (nobodys || endpoint == NULL || connection->endpoint == endpoint)
             return connection;

@@ -18,9 +18,9 @@ void wr_queue_remove(struct wr_cluster *cluster, struct wr_upstream_request *req
 struct wr_upstream_request *wr_queue_first_queued(struct wr_cluster *cluster);
 
 /* A connection being made that a request which wants ENDPOINT can wait for: one nobody waits for or uses, or one to ENDPOINT (NULL:
- * to any) with room. NULL: none. */
+ * to any) with room. FRESH: none that is there already, and has only not said how many it takes. NULL: none. */
 struct wr_upstream_connection *wr_queue_find(struct wr_cluster *cluster,
-                                             const struct wr_endpoint *endpoint);
+                                             const struct wr_endpoint *endpoint, bool fresh);
 /* Puts CONNECTION where it belongs on the list of the awaited, or takes it off: its state, streams or waiters have changed. */
 void wr_queue_place(struct wr_upstream_connection *connection);
 /* REQUEST, which is queued, waits for CONNECTION. */

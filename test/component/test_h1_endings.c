@@ -300,6 +300,36 @@ static void response_whole(struct rig *rig)
     rig_say(rig, OK "Content-Length: 2\r\n\r\nok");
 }
 
+static void response_then_rest(struct rig *rig)
+{
+    response_whole(rig);
+    request_end(rig);
+}
+
+static void response_then_abort(struct rig *rig)
+{
+    response_whole(rig);
+    request_abort(rig);
+}
+
+static void response_then_silence(struct rig *rig)
+{
+    response_whole(rig);
+    wr_loop_advance(rig->loop, 6 * WR_SEC);
+}
+
+static void response_then_bytes(struct rig *rig)
+{
+    response_whole(rig);
+    rig_say(rig, "x");
+}
+
+static void response_then_fin(struct rig *rig)
+{
+    response_whole(rig);
+    rig_peer_ends(rig);
+}
+
 static void response_to_whole_request(struct rig *rig)
 {
     request_end(rig);
@@ -310,6 +340,20 @@ static void response_to_whole_request(struct rig *rig)
 static void refusal_begins(struct rig *rig)
 {
     rig_say(rig, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\no");
+}
+
+static void refusal_that_closes_begins(struct rig *rig)
+{
+    rig_say(rig, "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\no");
+}
+
+static void refusal_begins_before_request_ends(struct rig *rig)
+{
+    refusal_begins(rig);
+    cr_assert_not(rig->feeder.stopped);
+    request_end(rig);
+    rig_settle(rig);
+    rig_say(rig, "k");
 }
 
 static void success_begins_before_request_ends(struct rig *rig)
@@ -365,7 +409,14 @@ static const struct client_row client_rows[] = {
     {"C6", 4, response_drop_and_rewind, "\r\n\r\nab", "closed:spent ", WR_ERR__COUNT, false},
     {"C7", 0, response_whole, "\r\n\r\n", "closed:reusable ", WR_OK, false},
     {"C7", 4, response_to_whole_request, "abcd", "closed:reusable ", WR_OK, false},
-    {"C8", 4, response_whole, "ab", "closed:spent ", WR_OK, true},
+    {"C8", 1000000, response_whole, "ab", "closed:spent ", WR_OK, true},
+    {"C8", WR_LENGTH_UNKNOWN, response_whole, "ab\r\n", "closed:spent ", WR_OK, true},
+    {"C23", 4, response_whole, "ab", "", WR_OK, false},
+    {"C23", 4, response_then_rest, "abcd", "closed:reusable ", WR_OK, false},
+    {"C24", 4, response_then_silence, "ab", "closed:spent ", WR_OK, true},
+    {"C24", 4, response_then_abort, "ab", "closed:spent ", WR_OK, false},
+    {"C24", 4, response_then_bytes, "ab", "closed:spent ", WR_OK, true},
+    {"C24", 4, response_then_fin, "ab", "closed:spent ", WR_OK, true},
     {"C9", 0, response_until_close, "\r\n\r\n", "closed:spent ", WR_OK, false},
     {"C10", 4, peer_fin, "ab", "closed:spent ", WR_ERR_UPSTREAM_CLOSED, true},
     {"C11", 0, upstream_fin_in_interim, "\r\n\r\n", "closed:spent ", WR_ERR_RESPONSE_INCOMPLETE,
@@ -373,7 +424,10 @@ static const struct client_row client_rows[] = {
     {"C11", 0, upstream_fin_in_content, "\r\n\r\n", "closed:spent ", WR_ERR_RESPONSE_INCOMPLETE,
      false},
     {"C12", 4, bad_response, "ab", "closed:spent ", WR_ERR_BAD_RESPONSE, true},
-    {"C16", 4, refusal_begins, "ab", "", WR_ERR__COUNT, true},
+    {"C16", 1000000, refusal_begins, "ab", "", WR_ERR__COUNT, true},
+    {"C16", WR_LENGTH_UNKNOWN, refusal_begins, "ab\r\n", "", WR_ERR__COUNT, true},
+    {"C16", 4, refusal_that_closes_begins, "ab", "", WR_ERR__COUNT, true},
+    {"C17", 4, refusal_begins_before_request_ends, "abcd", "closed:reusable ", WR_OK, false},
     {"C17", 4, success_begins_before_request_ends, "abcd", "closed:reusable ", WR_OK, false},
     {"C13", 4, closed_client, "ab", "", WR_ERR_RESPONSE_TIMEOUT, true},
 };

@@ -63,6 +63,7 @@ Test(h1_server_flow, a_client_that_does_not_wait_for_continue_keeps_its_connecti
 {
     struct rig *rig = start();
     rig_say(rig, POST("Expect: 100-continue\r\nContent-Length: 3\r\n") "n");
+    wr_message_stop(&rig->exchange->request, WR_ERR_CANCELLED);
     answer(rig, 403, "");
     cr_assert_not(heard(rig, "close"));
     rig_say(rig, "o!" GET);
@@ -84,6 +85,7 @@ Test(h1_server_flow, the_small_rest_of_an_answered_request_is_thrown_away)
 {
     struct rig *rig = start();
     rig_say(rig, POST("Content-Length: 1000\r\n") "some");
+    wr_message_stop(&rig->exchange->request, WR_ERR_CANCELLED);
     answer(rig, 413, "no");
     cr_assert(heard(rig, "413"));
     cr_assert_not(heard(rig, "close"));
@@ -95,6 +97,34 @@ Test(h1_server_flow, the_small_rest_of_an_answered_request_is_thrown_away)
     rig_say_n(rig, rest, sizeof(rest));
     rig_say(rig, GET);
     cr_assert_str_eq(rig->events.p, "idle begun complete exchange ");
+    cr_assert_str_eq(rig->requests.p, "GET a / [] \n");
+    rig_free(rig);
+}
+
+/* Who takes the request decides: an upstream is reused only when it got all of it. */
+Test(h1_server_flow, the_small_rest_of_an_answered_request_goes_to_who_wants_it)
+{
+    struct rig *rig = start();
+    rig_say(rig, POST("Content-Length: 8\r\n") "some");
+    answer(rig, 200, "early");
+    cr_assert(heard(rig, "early"));
+    cr_assert_not(heard(rig, "close"));
+    cr_assert_not(rig->collector.aborted);
+    rig_say(rig, "rest" GET);
+    cr_assert_str_eq(rig->requests.p, "POST a / [somerest] \nGET a / [] \n");
+    cr_assert_str_eq(rig->events.p, "begun complete exchange idle begun complete exchange ");
+    cr_assert_eq(rig->finished, 1);
+    rig_free(rig);
+}
+
+Test(h1_server_flow, the_rest_that_is_no_longer_wanted_is_thrown_away)
+{
+    struct rig *rig = start();
+    rig_say(rig, POST("Content-Length: 8\r\n") "some");
+    answer(rig, 200, "early");
+    rig_say(rig, "re");
+    wr_message_stop(&rig->exchange->request, WR_ERR_CANCELLED);
+    rig_say(rig, "st" GET);
     cr_assert_str_eq(rig->requests.p, "GET a / [] \n");
     rig_free(rig);
 }

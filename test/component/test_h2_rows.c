@@ -89,6 +89,8 @@ static const struct head_case head_cases[] = {
     {"CONNECT with a path", ":method: CONNECT\n:path: /\n:authority: a.test:1\n", 0, 0},
     {"CONNECT with a scheme", ":method: CONNECT\n:scheme: http\n:authority: a.test:1\n", 0, 0},
     {"CONNECT without authority", ":method: CONNECT\n", 0, 0},
+    {"CONNECT without a port", ":method: CONNECT\n:authority: a.test\n", 0, 0},
+    {"CONNECT with an empty port", ":method: CONNECT\n:authority: a.test:\n", 0, 0},
     {"method that is no token", ":method: G(T\n:scheme: http\n:path: /\n:authority: a.test\n", 0,
      0},
     {"no authority and no host", ":method: GET\n:scheme: http\n:path: /\n", 0, 0},

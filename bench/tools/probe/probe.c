@@ -43,6 +43,7 @@ struct probe {
     uint64_t sent;  /* requests handed to a connection */
     uint64_t fresh; /* connections begun */
     unsigned next;  /* connection to look at first */
+    bool ready; /* the established connections are there; before, none is lost but only refused */
     bool over;
     struct connection *established;
     struct connection *fresh_ones;
@@ -91,7 +92,7 @@ static void fail(struct connection *connection)
         sample("connect", connection->due, "failed");
     else if (connection->state == BUSY)
         sample("request", connection->due, "failed");
-    else
+    else if (connection->probe->ready)
         sample("connection", now_usec(), "lost");
     close_connection(connection);
 }
@@ -328,6 +329,7 @@ void probe_run(const struct probe_options *options)
     uint64_t repaired = 0;
 
     prepare(&probe);
+    probe.ready = true;
     (void)printf("ready\n");
     (void)fflush(stdout);
     probe.start = now_usec();

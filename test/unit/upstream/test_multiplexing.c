@@ -155,6 +155,23 @@ Test(multiplexing, no_limit_at_all_for_a_while)
     cr_assert(wishes[1].attached);
 }
 
+/* An idle connection makes room for another at the limit, but not for one more to a peer that allows nothing. */
+Test(multiplexing, no_limit_at_all_and_idle)
+{
+    options.max_connections = 1;
+    ask(&wishes[0]);
+    until_made(1);
+    tell_limit(fakes[0], 0);
+    fake_end(fakes[0], 0, true);
+    ask(&wishes[1]);
+    ask_as(&wishes[2], true);
+    until_made(1);
+    cr_assert_not(fakes[0]->closed);
+    tell_limit(fakes[0], 5);
+    settle();
+    cr_assert_eq(fakes[0]->count, 2);
+}
+
 /* ---- retries ---- */
 
 Test(multiplexing, a_retry_gets_a_new_connection_while_there_may_be_one)

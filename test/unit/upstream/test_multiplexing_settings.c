@@ -101,6 +101,30 @@ Test(multiplexing_settings, none_at_all_for_a_while)
     cr_assert_eq(attached_count(), 3);
 }
 
+/* It may come from the connection that waits to be served with what it has just told. */
+Test(multiplexing_settings, a_retry_does_not_wait_for_what_is_there)
+{
+    ask_many(0, 3);
+    until_connected(1);
+    tell_limit(fakes[0], 10);
+    ask_as(&wishes[3], true);
+    fake_end(fakes[0], 0, true);
+    until_made(2);
+    cr_assert_eq(fakes[0]->count, 2);
+    cr_assert_eq(fakes[1]->count, 1);
+}
+
+Test(multiplexing_settings, a_retry_waits_for_what_is_there_when_there_may_be_no_other)
+{
+    options.max_connections = 1;
+    ask_many(0, 3);
+    until_connected(1);
+    ask_as(&wishes[3], true);
+    fake_end(fakes[0], 0, true);
+    until_made(1);
+    cr_assert_eq(fakes[0]->count, 3);
+}
+
 /* ---- it ends before that ---- */
 
 Test(multiplexing_settings, one_that_breaks_leaves_them_to_the_next)
