@@ -46,8 +46,8 @@ struct wr_transport;
 
 enum wr_transport_state {
     WR_TRANSPORT_CONNECTING, /* TCP connect in progress */
-    WR_TRANSPORT_SILENT,     /* TLS server, not one byte yet: no SSL* exists */
-    WR_TRANSPORT_HANDSHAKE,  /* TLS, either side */
+    WR_TRANSPORT_SILENT,     /* TLS server, not one byte yet */
+    WR_TRANSPORT_HANDSHAKE, /* TLS, either side; a server's SSL* is made when gate 1 lets its client in */
     WR_TRANSPORT_OPEN,
     WR_TRANSPORT_ENDED,  /* our end sent or on its way: wr_transport_end() was called */
     WR_TRANSPORT_FAILED, /* closed() was called; only wr_transport_close() is left */
@@ -65,7 +65,8 @@ enum wr_refuse_with { WR_REFUSE_RESET, WR_REFUSE_CLOSE, WR_REFUSE_ALERT };
 struct wr_transport_events {
     /* TLS server, SILENT: bytes have come; handshaking begins unless this refuses or closes. */
     void (*first_byte)(void *owner);
-    /* TLS server, gate 1. WAIT: paused until wr_transport_admit() or _refuse(). REFUSE: the owner has called or will call
+    /* TLS server, gate 1, once: the ClientHello is whole, or is none that the library would take (then the facts are empty, and
+     * the library will say so). WAIT: paused until wr_transport_admit() or _refuse(). REFUSE: the owner has called or will call
      * wr_transport_refuse(). */
     enum wr_gate_verdict (*client_hello)(void *owner, const struct wr_client_hello *hello);
     /* Connected, and the handshake is done. Not called for a plain accepted transport, which is OPEN when made. */
