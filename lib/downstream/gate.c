@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "transport/hello.h"
 
 /* Connections kept to be told an alert; what is above is reset. */
 #define ALERTS_AT_ONCE 256
@@ -262,19 +263,46 @@ static void keep(struct wr_downstream *downstream, int fd, const struct wr_addre
     }
     struct wr_admission_decision decision =
         wr_admission_arrive(downstream->admission, &connection->ticket, source);
-    if (decision.refused)
+    if (decision.refused) {
         wr_gate_refuse(connection, refusal_of(downstream, decision));
-    else
-        wr_connection_set_state(connection, WR_CONNECTION_SILENT);
+        return;
+    }
+    wr_connection_set_state(connection, WR_CONNECTION_SILENT);
+    /* What has been said counts before the next one is asked about: else a batch of accepts fills the backlog many times over. */
+    if (wr_admission_is_pressed(downstream->admission))
+        wr_transport_look(connection->transport);
+}
+
+/* Of one that would be refused unless it resumes: what has come of its ClientHello tells, at the cost of one look. */
+static enum wr_handshake_class claim_of(const struct wr_downstream *downstream, int fd,
+                                        bool *unread)
+{
+    switch (wr_hello_peek(fd, downstream->options->tls, unread)) {
+    case WR_CLAIM_FULL:
+        return WR_CLASS_FULL;
+    case WR_CLAIM_RESUME:
+        return WR_CLASS_RESUME;
+    default:
+        return WR_CLASS_UNKNOWN;
+    }
 }
 
 void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                     const struct wr_admission_source *source)
 {
+    struct wr_admission *admission = downstream->admission;
+    enum wr_handshake_class claimed = WR_CLASS_UNKNOWN;
+    bool unread = false;
+    if (wr_admission_is_full(admission))
+        claimed = claim_of(downstream, fd, &unread);
     struct wr_admission_decision decision =
-        wr_admission_ask(downstream->admission, source, WR_CLASS_UNKNOWN, now_of(downstream));
-    if (decision.refused)
-        refuse_at_accept(downstream, fd, peer, refusal_of(downstream, decision));
-    else
+        wr_admission_ask(admission, source, claimed, now_of(downstream));
+    if (!decision.refused) {
         keep(downstream, fd, peer, source);
+        return;
+    }
+    struct wr_gate_refusal refusal = refusal_of(downstream, decision);
+    if (unread && refusal.how == WR_REFUSE_RESET)
+        refusal.how = WR_REFUSE_CLOSE; /* a reset, with something unread, at one system call less */
+    refuse_at_accept(downstream, fd, peer, refusal);
 }
