@@ -14,7 +14,8 @@ BEFORE = 3.0  # seconds of quiet before the storm and after it
 AFTER = 3.0
 SAMPLE = 0.1
 DESCRIPTORS = 19000
-PEAK_SECONDS = 3
+PEAK_SECONDS = 2
+PEAK_ROUNDS = 3
 PEAK_OPEN = 64
 IDLE_SHARE = 0.1  # of a core: the established traffic alone
 
@@ -35,9 +36,11 @@ def result_of(running):
 
 
 def peak(tools, server, **options):
-    """Handshakes a second when clients wait for each other: what the server can do."""
-    seen = result_of(storm(tools, server.port, server.folder, rate=0, open=PEAK_OPEN, seconds=PEAK_SECONDS, **options))
-    return (seen["full"] + seen["resumed"]) / seen["seconds"]
+    """Handshakes a second when clients wait for each other: what the server can do. The best of a few rounds, for other work on the
+    machine can only lower it."""
+    rounds = [result_of(storm(tools, server.port, server.folder, rate=0, open=PEAK_OPEN, seconds=PEAK_SECONDS, **options))
+              for _ in range(PEAK_ROUNDS)]
+    return max((seen["full"] + seen["resumed"]) / seen["seconds"] for seen in rounds)
 
 
 class Probe:

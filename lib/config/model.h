@@ -175,6 +175,7 @@ struct wr_model_cluster_http2 {
     uint64_t header_table_size;
     uint64_t ping_interval;
     uint64_t ping_timeout;
+    struct wr_model_budgets budgets;
 };
 
 struct wr_model_cluster_timeouts {

@@ -340,6 +340,13 @@ static struct wr_access_options access_of(const struct wr_model_admission *from)
     };
 }
 
+void wr_snapshot_budgets(const struct wr_model_budgets *from, struct wr_h2_budget *to)
+{
+    for (size_t i = 0; i < WR_FLOOD__COUNT; i++)
+        to[i] = (struct wr_h2_budget){.burst = wr_snapshot_u32(from->of[i].burst),
+                                      .per_second = wr_snapshot_u32(from->of[i].per_second)};
+}
+
 static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
 {
     struct wr_h2_options options = {
@@ -349,10 +356,7 @@ static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
         .ping_interval = WR_NEVER,
         .ping_timeout = WR_NEVER,
     };
-    for (size_t i = 0; i < WR_FLOOD__COUNT; i++)
-        options.budgets[i] =
-            (struct wr_h2_budget){.burst = wr_snapshot_u32(from->budgets.of[i].burst),
-                                  .per_second = wr_snapshot_u32(from->budgets.of[i].per_second)};
+    wr_snapshot_budgets(&from->budgets, options.budgets);
     return options;
 }
 
