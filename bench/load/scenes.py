@@ -151,7 +151,8 @@ def connections(stage):
         counters = difference(before, Metrics(server).read())
         server.stop()
         runs.append({"server": name, "storm": seen, "counters": counters, "drops": kernel_drops() - queue})
-        show_account(name, seen, counters, runs[-1]["drops"])
+        if not show_account(name, seen, counters, runs[-1]["drops"]):
+            raise Failed(f"{name}: the account does not add up")
     return runs
 
 
@@ -162,6 +163,7 @@ def kernel_drops():
 
 
 def show_account(name, seen, counters, drops):
+    """Whether it adds up on each side, and between the two."""
     finished = seen["full"] + seen["resumed"]
     refused = seen["reset"] + seen["alert"] + seen["closed"]
     offered = seen["offered"]
@@ -170,7 +172,7 @@ def show_account(name, seen, counters, drops):
         f" + {seen['gave_up']:,} abandoned + {seen['other']:,} other: {'exact' if exact else 'NOT EXACT'};"
         f" kernel's queue overflowed {drops:,} times")
     if not counters:
-        return
+        return exact
     accepted = counters["weir_connections_accepted_total"]
     served = counters["weir_handshakes_full_total"] + counters["weir_handshakes_resumed_total"]
     reasons = {key.partition("{")[2][:-1]: value for key, value in counters.items() if key.startswith(REFUSED) and value}
@@ -181,6 +183,7 @@ def show_account(name, seen, counters, drops):
     say(f"{'':{len(name)}}  between: {unseen:,.0f} offered and never accepted (the client gave up or was reset while in the kernel's"
         f" queue: {seen['gave_up_in']['connect'] + seen['reset_in']['connect']:,}), {served - finished:,.0f} finished for the server alone"
         f" (the client gave up meanwhile: {seen['gave_up_in']['finished'] + seen['gave_up_in']['answered']:,})")
+    return exact and both and unseen >= 0 and served >= finished
 
 
 def silent(stage):
