@@ -85,8 +85,8 @@ class Stage:
 
 
 PEAK_TEXT = "64 clients in a closed loop"
-LOAD_HEAD = ("server", "offered, of peak", "offered/s", "late, ms p99", "finished in time/s", "of peak", "wait, ms p50 / p99 / max",
-             "established, ms p50 / p99 / max: before", "during", "after", "fresh during, ms", "backlog, queue", "first after, ms",
+LOAD_HEAD = ("server", "offered, of peak", "offered/s", "late, ms p99", "finished in time/s", "of peak", "server's share of its core", "finished in a second of it",
+             "wait, ms p50 / p99 / max", "established, ms p50 / p99 / max: before", "during", "after", "fresh during, ms", "backlog, queue", "first after, ms",
              "idle after, s", "refused")
 
 
@@ -95,6 +95,7 @@ def load_row(seen):
     first = seen["first_after"]
     return (seen["server"], f"{seen['multiple']:g}x", number(found["offered_a_second"], 0), number(found["late_ms"]["p99"]),
             number(seen["goodput"], 0), f"{seen['goodput'] / base:.0%}",
+            *((f"{seen['busy']:.0%}", number(seen["goodput"] / seen["busy"], 0)) if seen["busy"] else ("-", "-")),
             " / ".join(number(found["ms"][name]) for name in ("p50", "p99", "max")),
             *(three(seen["established"][when]) for when in ("before", "during", "after")), three(seen["fresh"], 0),
             f"{seen['backlog']:.0f}, {seen['queue']}",
