@@ -17,7 +17,6 @@ struct wr_h2_client {
     struct wr_deadline ping_deadline;
     uint64_t last_heard; /* when bytes came */
     bool asked;          /* a PING is out since */
-    bool introduced;     /* our SETTINGS have been said */
     bool lowered;        /* the peer has told a limit below what is open */
     bool dead;           /* no exchange will be opened any more */
     bool released;

@@ -170,6 +170,7 @@ static void ask(struct wr_attempt *attempt, bool fresh)
     attempt->wishing = true;
     wr_upstream_request_init(&attempt->wish, &wish_events, exchange);
     attempt->wish.fresh = fresh;
+    attempt->wish.again = exchange->attempts > 1;
     wr_cluster_request(attempt->cluster, &attempt->wish);
 }
 

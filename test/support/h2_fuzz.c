@@ -287,6 +287,7 @@ static void make_world(void)
         .max_concurrent_streams = 100000,
         .connection_window = 65535,
         .header_table_size = 4096,
+        .stream_window = 65536,
         .ping_interval = WR_NEVER,
         .ping_timeout = WR_NEVER,
     };
