@@ -345,6 +345,19 @@ Test(h2_client_ends, silence_is_asked_about_and_then_the_end)
     h2_rig_free(rig);
 }
 
+/* Nobody has asked anything on it yet. */
+Test(h2_client_ends, a_spare_one_greets_before_it_asks)
+{
+    struct h2_rig *rig = h2_rig_new(true);
+    rig->client_options.h2.ping_interval = 10 * WR_SEC;
+    h2_rig_start_silent(rig);
+    wr_loop_advance(rig->loop, 11 * WR_SEC);
+    h2_rig_settle(rig);
+    cr_expect_eq(strncmp(rig->frames.p, "SETTINGS[", 9), 0, "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "] PING[weirping] "), "%s", rig->frames.p);
+    h2_rig_free(rig);
+}
+
 /* The owner closes within stream_closed() or right after it; room or not. */
 static void cancelled_and_closed(bool full)
 {
