@@ -135,7 +135,7 @@ void px_start(struct proxy_rig *rig)
 {
     rig->cluster = wr_cluster_new(rig->transports, &rig->cluster_options, rig->cluster_metrics);
     rig->clusters[0] = rig->cluster;
-    rig->proxy = wr_proxy_new(rig->loop, &rig->proxy_options, rig->clusters);
+    rig->proxy = wr_proxy_new(rig->loop, &rig->proxy_options, rig->host.metrics, rig->clusters);
 }
 
 static void free_peer(struct px_peer *peer)
