@@ -77,13 +77,11 @@ static bool starts_nocase(struct wr_str s, struct wr_str prefix)
     return s.n >= prefix.n && wr_str_eq_nocase(wr_str(s.p, prefix.n), prefix);
 }
 
-/* RFC 9112 section 3.2.3: with a port, for there is no scheme to tell one. */
+/* RFC 9112 section 3.2.3. */
 static enum wr_err parse_authority_form(struct wr_str target, struct wr_h1_target *out)
 {
     *out = (struct wr_h1_target){target, WR_STR_EMPTY};
-    size_t host = wr_authority_host(target).n;
-    bool has_port = target.n > host + 1;
-    return has_port && wr_authority_is_valid(target) ? WR_OK : WR_ERR_BAD_REQUEST;
+    return wr_target_has_port(target) && wr_authority_is_valid(target) ? WR_OK : WR_ERR_BAD_REQUEST;
 }
 
 enum wr_err wr_h1_parse_target(enum wr_method method, struct wr_str target,

@@ -81,8 +81,14 @@ static void expired(void *owner, enum wr_err why)
         wr_h1_server_forgo_rest(server);
 }
 
+static void request_over(void *owner)
+{
+    wr_h1_server_tunnel_passed_on(owner);
+}
+
 const struct wr_exchange_owner wr_h1_server_owner_ops = {
     .expired = expired,
+    .request_over = request_over,
 };
 
 /* ---- what the owner asks ---- */
@@ -106,7 +112,7 @@ static void drain(struct wr_server_codec *codec)
     bool idle = server->request == WR_H1_REQUEST_NONE && wr_h1_reader_is_idle(&server->reader);
     if (server->over)
         return;
-    if (server->response == WR_H1_RESPONSE_DONE && server->request != WR_H1_REQUEST_TUNNEL)
+    if (server->response == WR_H1_RESPONSE_DONE && !wr_h1_server_is_tunnel(server))
         wr_h1_server_forgo_rest(server);
     else if (idle)
         wr_h1_server_end(server);

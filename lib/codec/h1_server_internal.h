@@ -85,6 +85,10 @@ void wr_h1_server_tunnel_ended(struct wr_h1_server *server, bool clean);
 /* Nobody wants its bytes any more / all bytes of the other direction are with the transport. */
 void wr_h1_server_tunnel_stopped(struct wr_h1_server *server);
 void wr_h1_server_tunnel_said(struct wr_h1_server *server);
+/* The response has accepted one. */
+bool wr_h1_server_is_tunnel(const struct wr_h1_server *server);
+/* The upstream has all that came from the client; whether that was all, and of a tunnel, is seen here. */
+void wr_h1_server_tunnel_passed_on(struct wr_h1_server *server);
 
 /* ---- h1_server_write.c ---- */
 void wr_h1_server_pump(struct wr_h1_server *server);

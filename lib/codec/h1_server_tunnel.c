@@ -8,12 +8,25 @@ static bool is_response_over(const struct wr_h1_server *server)
     return server->response == WR_H1_RESPONSE_DONE;
 }
 
-/* The exchange is over when both directions are. */
+bool wr_h1_server_is_tunnel(const struct wr_h1_server *server)
+{
+    const struct wr_head *head = server->exchange != NULL ? server->exchange->response.head : NULL;
+    return head != NULL && head->tunnel != WR_TUNNEL_NONE;
+}
+
+/* The exchange is over when both directions are, and the upstream has all that came. */
 static void settle(struct wr_h1_server *server)
 {
-    if (server->over || server->request == WR_H1_REQUEST_TUNNEL || !is_response_over(server))
+    if (server->over || server->request == WR_H1_REQUEST_TUNNEL || !is_response_over(server) ||
+        !wr_message_is_over(&server->exchange->request))
         return;
     wr_h1_server_forgo_rest(server);
+}
+
+void wr_h1_server_tunnel_passed_on(struct wr_h1_server *server)
+{
+    if (wr_h1_server_is_tunnel(server))
+        settle(server);
 }
 
 /* ---- begin ---- */

@@ -31,6 +31,15 @@ void wr_h2_client_drop(struct wr_h2_stream *stream)
     wr_h2_client_tell_closed(wr_h2_client_of(stream->session));
 }
 
+void wr_h2_client_settle_tunnel(struct wr_h2_stream *stream)
+{
+    if (stream->exchange == NULL || !stream->tunnel || stream->incoming != WR_H2_IN_WHOLE ||
+        stream->out->state != WR_MESSAGE_DONE)
+        return;
+    wr_h2_stream_leave_to_end(stream);
+    wr_h2_client_tell_closed(wr_h2_client_of(stream->session));
+}
+
 /* Not one byte of it has left, or the peer says that it has not looked at it (RFC 9113 section 8.7). */
 static bool is_unsent(const struct wr_h2_stream *stream)
 {

@@ -18,6 +18,7 @@ struct wr_h2_client {
     uint64_t last_heard; /* when bytes came */
     bool asked;          /* a PING is out since */
     bool introduced;     /* our SETTINGS have been said */
+    bool lowered;        /* the peer has told a limit below what is open */
     bool dead;           /* no exchange will be opened any more */
     bool released;
     struct wr_garbage garbage;
@@ -43,6 +44,8 @@ unsigned wr_h2_client_limit(const struct wr_h2_client *client);
 void wr_h2_client_tell_closed(struct wr_h2_client *client);
 /* The exchange is over, and its response whole. */
 void wr_h2_client_drop(struct wr_h2_stream *stream);
+/* Lets go of a tunnel once both its messages are over, although its last END_STREAM may not be written yet: the exchange ends then. */
+void wr_h2_client_settle_tunnel(struct wr_h2_stream *stream);
 /* The response will not become whole: tells it WHY. Nothing is said on the wire. */
 void wr_h2_client_fail(struct wr_h2_stream *stream, enum wr_err why);
 /* Every exchange, and the connection; BEFORE_HEAD: why, of responses that have not begun. */
@@ -51,5 +54,7 @@ void wr_h2_client_broken(struct wr_h2_client *client, enum wr_err before_head);
 /* ---- h2_client_write.c ---- */
 /* The peer's SETTINGS have come: requests that waited for them go, or cannot. */
 void wr_h2_client_release_waiting(struct wr_h2_client *client);
+/* Requests that are not on the wire and may not go there for now go elsewhere. */
+void wr_h2_client_give_back(struct wr_h2_client *client);
 
 #endif

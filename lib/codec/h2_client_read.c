@@ -9,6 +9,7 @@ static struct wr_h2_client *client_of(const struct wr_h2_stream *stream)
 static void reject(struct wr_h2_stream *stream, enum wr_err why)
 {
     wr_h2_stream_reset(stream, NGHTTP2_PROTOCOL_ERROR);
+    wr_h2_stream_charge_reset(stream->session, stream);
     wr_h2_client_fail(stream, why);
 }
 
@@ -67,7 +68,11 @@ static void head_came(struct wr_h2_stream *stream, bool last)
 /* The response is whole. What is left of the request is not wanted (behaviour row 22); a tunnel goes on in the other direction. */
 static void got_end(struct wr_h2_stream *stream)
 {
-    if (stream->outgoing == WR_H2_OUT_WHOLE || stream->tunnel)
+    if (stream->tunnel) {
+        wr_h2_client_settle_tunnel(stream);
+        return;
+    }
+    if (stream->outgoing == WR_H2_OUT_WHOLE)
         return;
     wr_h2_stream_reset(stream, NGHTTP2_CANCEL);
     wr_h2_client_drop(stream);
@@ -109,6 +114,12 @@ static void tell_limit(struct wr_h2_client *client)
         client->events->limit_told(client->owner, wr_h2_client_limit(client));
 }
 
+static void settings_came(struct wr_h2_client *client)
+{
+    wr_h2_client_release_waiting(client);
+    client->lowered = wr_h2_client_limit(client) < client->session.count;
+}
+
 static void frame_came(struct wr_h2_session *session, const nghttp2_frame *frame)
 {
     struct wr_h2_client *client = wr_h2_client_of(session);
@@ -117,14 +128,16 @@ static void frame_came(struct wr_h2_session *session, const nghttp2_frame *frame
     else if (frame->hd.type != NGHTTP2_SETTINGS || (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
         return;
     else
-        wr_h2_client_release_waiting(client);
+        settings_came(client);
     tell_limit(client);
 }
 
 static void flooded(struct wr_h2_session *session, enum wr_flood kind)
 {
-    (void)session; /* told as BAD_RESPONSE */
-    (void)kind;
+    struct wr_h2_client *client = wr_h2_client_of(session);
+    client->dead = true;
+    if (client->events->flooded != NULL && !client->released)
+        client->events->flooded(client->owner, kind);
 }
 
 static void over(struct wr_h2_session *session)
@@ -141,6 +154,10 @@ static void settled(struct wr_h2_session *session)
         wr_h2_client_broken(client, WR_ERR_BAD_RESPONSE);
     } else if (client->dead && session->count == 0) {
         wr_h2_client_broken(client, WR_ERR_UPSTREAM_CLOSED);
+    } else if (client->lowered) {
+        /* What could be written has been; nghttp2 would keep the others for as long as there are too many. */
+        client->lowered = false;
+        wr_h2_client_give_back(client);
     }
 }
 

@@ -26,6 +26,9 @@ static void submit(struct wr_h2_stream *stream)
         return;
     }
     stream->id = id;
+    /* RFC 9113 section 5.1.1: when the last of the 2^30 identifiers is taken, the connection goes with its last exchange. */
+    wr_h2_client_of(stream->session)->dead |=
+        !nghttp2_session_check_request_allowed(stream->session->ng);
     wr_h2_session_later(stream->session);
 }
 
@@ -56,6 +59,25 @@ void wr_h2_client_release_waiting(struct wr_h2_client *client)
         submit_upgrade(stream);
 }
 
+static struct wr_h2_stream *first_unsent(struct wr_h2_session *session)
+{
+    for (struct wr_list *link = session->streams.next; link != &session->streams;
+         link = link->next) {
+        struct wr_h2_stream *stream = WR_CONTAINER_OF(link, struct wr_h2_stream, link);
+        if (stream->id > 0 && !stream->head_sent)
+            return stream;
+    }
+    return NULL;
+}
+
+void wr_h2_client_give_back(struct wr_h2_client *client)
+{
+    for (struct wr_h2_stream *stream; (stream = first_unsent(&client->session)) != NULL;) {
+        wr_h2_stream_reset(stream, NGHTTP2_CANCEL); /* nghttp2 forgets it */
+        cannot_go(stream, WR_ERR_UPSTREAM_CLOSED);
+    }
+}
+
 static void on_head(void *sink, struct wr_head *head, unsigned flags)
 {
     struct wr_h2_stream *stream = sink;
@@ -68,6 +90,12 @@ static void on_head(void *sink, struct wr_head *head, unsigned flags)
         submit_upgrade(stream);
     else
         stream->waiting = true;
+}
+
+static void on_end(void *sink, const struct wr_fields *trailers)
+{
+    wr_h2_stream_on_end(sink, trailers);
+    wr_h2_client_settle_tunnel(sink);
 }
 
 /* The rest of the request will never come. */
@@ -83,6 +111,6 @@ static void on_abort(void *sink, enum wr_err why)
 const struct wr_sink_ops wr_h2_client_sink_ops = {
     .head = on_head,
     .content = wr_h2_stream_on_content,
-    .end = wr_h2_stream_on_end,
+    .end = on_end,
     .abort = on_abort,
 };

@@ -241,7 +241,7 @@ static enum wr_err settle_kind(struct wr_h2_block *block, struct wr_head *head)
         return WR_ERR_METHOD_NOT_ALLOWED;
     if (head->method != WR_METHOD_CONNECT)
         return settle_target(block, head);
-    if (block->path.p != NULL || block->scheme.p != NULL)
+    if (block->path.p != NULL || block->scheme.p != NULL || !wr_target_has_port(head->authority))
         return WR_ERR_BAD_REQUEST;
     head->tunnel = WR_TUNNEL_CONNECT;
     return WR_OK;

@@ -101,6 +101,9 @@ void wr_h2_server_broken(struct wr_h2_server *server, enum wr_err why)
 void wr_h2_server_over(struct wr_h2_session *session)
 {
     struct wr_h2_server *server = wr_h2_server_of(session);
+    bool outlived = session->count > 0 && !session->ending && session->err == WR_OK;
+    if (outlived)
+        return; /* the last bytes of tunnels are still passed on */
     stop(server);
     wr_h2_server_finish_all(server, session->err != WR_OK ? session->err : WR_ERR_CLIENT_CLOSED);
     if (server->released)

@@ -141,7 +141,19 @@ void wr_h2_server_closed(struct wr_h2_stream *stream, uint32_t code)
         why = wr_h2_server_awaits_rest(stream) ? WR_OK : WR_ERR_CLIENT_RESET;
     else if (why == WR_OK && code != NGHTTP2_NO_ERROR)
         why = WR_ERR_BAD_REQUEST;
+    if (why == WR_OK && stream->tunnel && !wr_message_is_over(stream->in)) {
+        stream->outlived = true;
+        stream->id = 0;
+        return;
+    }
     wr_h2_server_finish(stream, why);
+}
+
+static void on_request_over(void *owner)
+{
+    struct wr_h2_stream *stream = owner;
+    if (stream->outlived)
+        wr_h2_server_finish(stream, WR_OK);
 }
 
 /* The message is over, but the rest of the request does not come, or a tunnel's other direction stands still. */
@@ -154,4 +166,7 @@ static void on_expired(void *owner, enum wr_err why)
         wr_h2_server_give_up(stream, why);
 }
 
-const struct wr_exchange_owner wr_h2_server_owner_ops = {.expired = on_expired};
+const struct wr_exchange_owner wr_h2_server_owner_ops = {
+    .expired = on_expired,
+    .request_over = on_request_over,
+};

@@ -35,11 +35,35 @@ void wr_h2_stream_forget(struct wr_h2_stream *stream)
     wr_h2_session_later(session);
 }
 
+static char only_ends;
+
+void wr_h2_stream_leave_to_end(struct wr_h2_stream *stream)
+{
+    nghttp2_session *ng = stream->session->ng;
+    wr_h2_stream_forget(stream);
+    (void)nghttp2_session_set_stream_user_data(ng, stream->id, &only_ends);
+    (void)nghttp2_session_resume_data(ng, stream->id);
+}
+
+bool wr_h2_stream_only_ends(const void *kept)
+{
+    return kept == &only_ends;
+}
+
 void wr_h2_stream_reset(struct wr_h2_stream *stream, uint32_t code)
 {
     if (stream->id > 0)
         (void)nghttp2_submit_rst_stream(stream->session->ng, NGHTTP2_FLAG_NONE, stream->id, code);
     wr_h2_session_later(stream->session);
+}
+
+void wr_h2_stream_charge_reset(struct wr_h2_session *session, struct wr_h2_stream *stream)
+{
+    if (stream != NULL && stream->charged)
+        return;
+    if (stream != NULL)
+        stream->charged = true;
+    wr_h2_session_charge(session, WR_FLOOD_RESET);
 }
 
 /* ---- what comes ---- */
@@ -126,9 +150,14 @@ static ssize_t on_read(nghttp2_session *ng, int32_t id, uint8_t *buf, size_t max
                        nghttp2_data_source *source, void *user)
 {
     struct wr_h2_session *session = user;
-    struct wr_h2_stream *stream = nghttp2_session_get_stream_user_data(ng, id);
+    void *kept = nghttp2_session_get_stream_user_data(ng, id);
+    struct wr_h2_stream *stream = kept;
     (void)buf;
     (void)source;
+    if (wr_h2_stream_only_ends(kept)) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        return 0;
+    }
     if (stream == NULL || stream->out->state == WR_MESSAGE_FAILED)
         return NGHTTP2_ERR_DEFERRED; /* a reset is on its way */
     size_t room = wr_transport_output_room(session->transport);

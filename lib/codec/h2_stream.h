@@ -40,6 +40,8 @@ struct wr_h2_stream {
     bool peer_reset; /* RST_STREAM has come */
     bool charged;    /* its reset has been counted */
     bool failed;     /* for `why`, when its head is on the way; server */
+    bool
+        outlived; /* nghttp2 has forgotten it, the tunnel's last bytes are still passed on; server */
     enum wr_err why; /* it was reset for, WR_OK: nothing is known */
     unsigned interim_heads;
     uint64_t discard;     /* so many bytes of unwanted content may still come; server */
@@ -56,8 +58,16 @@ struct wr_h2_stream *wr_h2_stream_new(struct wr_h2_session *session, struct wr_e
                                       struct wr_message *in, struct wr_message *out);
 /* Off the list; nghttp2 may go on with it, nobody hears of that. */
 void wr_h2_stream_forget(struct wr_h2_stream *stream);
+/* The same, when nothing but END_STREAM is still to be said: nghttp2 says it when it can. */
+void wr_h2_stream_leave_to_end(struct wr_h2_stream *stream);
+/* Whether what nghttp2 keeps for a stream says that. */
+bool wr_h2_stream_only_ends(const void *kept);
 /* RST_STREAM with CODE. */
 void wr_h2_stream_reset(struct wr_h2_stream *stream, uint32_t code);
+
+/* A reset before the response had ended, which the peer asked for or made us send, counts against the budget of them, once a
+ * stream. STREAM may be NULL. */
+void wr_h2_stream_charge_reset(struct wr_h2_session *session, struct wr_h2_stream *stream);
 
 /* ---- what comes: called by the session ---- */
 void wr_h2_stream_data(struct wr_h2_stream *stream, const uint8_t *p, size_t n);

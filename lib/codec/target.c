@@ -1,5 +1,7 @@
 #include "codec/target.h"
 
+#include "http/head.h"
+
 bool wr_target_is_clean(struct wr_str target)
 {
     for (size_t i = 0; i < target.n; i++) {
@@ -10,6 +12,11 @@ bool wr_target_is_clean(struct wr_str target)
             return false;
     }
     return target.n > 0;
+}
+
+bool wr_target_has_port(struct wr_str authority)
+{
+    return authority.n > wr_authority_host(authority).n + 1;
 }
 
 struct wr_str wr_target_lower(struct wr_arena *arena, struct wr_str s)

@@ -35,6 +35,9 @@ struct wr_requests_options wr_snapshot_requests(struct wr_errors *errors,
 bool wr_snapshot_has_critical(const struct wr_model_list *routes, const struct wr_str *cluster);
 struct wr_rate wr_snapshot_rate(const struct wr_model_rate *from);
 
+/* TO has WR_FLOOD__COUNT elements. */
+void wr_snapshot_budgets(const struct wr_model_budgets *from, struct wr_h2_budget *to);
+
 /* UINT64_MAX (infinity) and what is larger become UINT32_MAX. */
 static inline uint32_t wr_snapshot_u32(uint64_t value)
 {

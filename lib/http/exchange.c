@@ -275,6 +275,9 @@ static void request_moved(struct wr_message *message)
     struct wr_exchange *exchange = WR_CONTAINER_OF(message, struct wr_exchange, request);
     wr_exchange_progress(exchange);
     note_rate(exchange);
+    if (!exchange->finished && wr_message_is_over(message) && exchange->owner_ops != NULL &&
+        exchange->owner_ops->request_over != NULL)
+        exchange->owner_ops->request_over(exchange->owner);
 }
 
 static void response_moved(struct wr_message *message)

@@ -1,7 +1,7 @@
 /* A request and its response: two messages, an arena, one deadline, statistics.
  *
  * Owner: the server codec that opened it. The codec calls wr_exchange_finish() once, when the response is written (or
- * given up) and the request is received (or given up); that lets go of whoever is still attached, writes metrics and access
+ * given up) and the request is received (or given up; of a tunnel: passed on); that lets go of whoever is still attached, writes metrics and access
  * log, and releases the memory at the end of the loop turn. */
 #ifndef WR_HTTP_EXCHANGE_H
 #define WR_HTTP_EXCHANGE_H
@@ -78,6 +78,9 @@ struct wr_exchange_owner {
      * discarded rest of a request does not come), or REQUEST_TIMEOUT, or TUNNEL_TIMEOUT (only one direction is left). The owner
      * gives the client up and finishes. */
     void (*expired)(void *owner, enum wr_err why);
+    /* There was progress, and the request is over as a message: taken whole, or nobody wants it. May come more than once. Who has
+     * received all of a tunnel finishes the exchange only then: what is left of it would be lost. May be NULL. */
+    void (*request_over)(void *owner);
 };
 
 enum wr_exchange_phase {

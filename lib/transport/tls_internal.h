@@ -27,7 +27,7 @@ bool wr_tls_is_ip_literal(const char *name);
 
 /* ---- server (tls_server.c) ---- */
 
-/* What contexts of a server ask for each ClientHello: gate 1, in transport_tls.c. */
+/* What contexts of a server ask for each ClientHello: a certificate, in transport_tls.c. */
 enum ssl_select_cert_result_t wr_tls_on_client_hello(const SSL_CLIENT_HELLO *hello);
 
 /* How contexts of a server sign: gate 3, in transport_tls.c. */
@@ -39,9 +39,8 @@ EVP_PKEY *wr_tls_server_key(const SSL *ssl);
 SSL *wr_tls_server_ssl(struct wr_tls_server *server);
 /* Gives SSL the certificate for the name it asked for; false: without memory. */
 bool wr_tls_server_choose(const struct wr_tls_server *server, SSL *ssl);
-/* What HELLO says. SERVER: a resumption that it could not grant is no claim. */
-void wr_tls_server_read_hello(const struct wr_tls_server *server, const SSL_CLIENT_HELLO *hello,
-                              struct wr_client_hello *out);
+/* False: it has no tickets, and a resumption that it could not grant is no claim. */
+bool wr_tls_server_resumes(const struct wr_tls_server *server);
 
 /* ---- client (tls_client.c) ---- */
 

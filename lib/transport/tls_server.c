@@ -242,33 +242,7 @@ bool wr_tls_server_choose(const struct wr_tls_server *server, SSL *ssl)
     return SSL_set_SSL_CTX(ssl, find_context(server, name)) != NULL;
 }
 
-static bool has_extension(const SSL_CLIENT_HELLO *hello, uint16_t type, struct wr_str *content)
+bool wr_tls_server_resumes(const struct wr_tls_server *server)
 {
-    const uint8_t *p;
-    size_t n;
-    if (!SSL_early_callback_ctx_extension_get(hello, type, &p, &n))
-        return false;
-    *content = wr_str((const char *)p, n);
-    return true;
-}
-
-void wr_tls_server_read_hello(const struct wr_tls_server *server, const SSL_CLIENT_HELLO *hello,
-                              struct wr_client_hello *out)
-{
-    struct wr_str content;
-    const char *sni = SSL_get_servername(hello->ssl, TLSEXT_NAMETYPE_host_name);
-    *out = (struct wr_client_hello){
-        .sni = sni != NULL ? wr_str_from(sni) : WR_STR_EMPTY,
-        .alpn = WR_STR_EMPTY,
-        .claims_resumption = false,
-    };
-    /* Two bytes of outer length, then the list. What is malformed fails later, in the library. */
-    if (has_extension(hello, TLSEXT_TYPE_application_layer_protocol_negotiation, &content) &&
-        content.n > 2)
-        out->alpn = wr_str(content.p + 2, content.n - 2);
-    /* An empty ticket extension only asks for one (RFC 5077 section 3.2). */
-    if (server->tickets)
-        out->claims_resumption =
-            (has_extension(hello, TLSEXT_TYPE_session_ticket, &content) && content.n > 0) ||
-            has_extension(hello, TLSEXT_TYPE_pre_shared_key, &content);
+    return server->tickets;
 }

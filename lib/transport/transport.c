@@ -144,17 +144,17 @@ static void connected(struct wr_transport *transport)
         return;
     }
     transport->phase = WR_TRANSPORT_HANDSHAKE;
-    if (wr_transport_tls_start(transport))
-        wr_transport_tls_advance(transport);
+    wr_transport_tls_advance(transport);
 }
 
-/* The peer of an accepted transport that went before any cryptography was spent is not worth any, nor a signature. Later its last bytes may
- * say why. While the owner reads nothing, a reset is still noticed: no answer can reach that client. */
+/* The peer of an accepted transport that went before any cryptography was spent is not worth any, nor a signature. Later its
+ * last bytes may say why. While the owner reads nothing, a reset is still noticed: no answer can reach that client. */
 static void hung_up(struct wr_transport *transport)
 {
     if (!transport->accepted || transport->discarding)
         return;
-    if (transport->phase == WR_TRANSPORT_HANDSHAKE && transport->gate != WR_GATE_PASSED)
+    if (transport->phase == WR_TRANSPORT_HANDSHAKE &&
+        (transport->gate != WR_GATE_PASSED || transport->ssl == NULL))
         wr_transport_fail(transport, WR_ERR_CLIENT_CLOSED, "");
     else if (transport->phase == WR_TRANSPORT_OPEN && transport->paused != 0 &&
              transport->output == WR_OUTPUT_OPEN &&
@@ -196,10 +196,6 @@ static void report_failure(struct wr_transport *transport)
 static void run_output(struct wr_task *task)
 {
     struct wr_transport *transport = WR_CONTAINER_OF(task, struct wr_transport, output_task);
-    if (transport->alerted && transport->ssl != NULL) {
-        SSL_free(transport->ssl);
-        transport->ssl = NULL;
-    }
     if (transport->phase == WR_TRANSPORT_FAILED) {
         report_failure(transport);
         return;
@@ -364,40 +360,6 @@ bool wr_transport_is_quiet(struct wr_transport *transport)
            (transport->ssl == NULL || !SSL_has_pending(transport->ssl));
 }
 
-/* ---- gate ---- */
-
-void wr_transport_admit(struct wr_transport *transport)
-{
-    if (!wr_transport_is_live(transport) || transport->gate != WR_GATE_WAITING)
-        return;
-    transport->gate = WR_GATE_RESUMED;
-    wr_loop_defer(transport->host->loop, &transport->input_task);
-}
-
-void wr_transport_refuse(struct wr_transport *transport, enum wr_refuse_with how)
-{
-    if (how == WR_REFUSE_RESET) {
-        wr_transport_reset(transport);
-        return;
-    }
-    bool sayable = wr_transport_is_live(transport) && transport->tls_server != NULL &&
-                   transport->phase != WR_TRANSPORT_OPEN;
-    if (how == WR_REFUSE_CLOSE || !sayable) {
-        wr_transport_close(transport);
-        return;
-    }
-    wr_transport_tls_alert(transport);
-    wr_transport_tls_stop_signing(transport);
-    transport->alerted = true;
-    transport->discarding = true;
-    transport->phase = WR_TRANSPORT_OPEN;
-    transport->output = WR_OUTPUT_ENDING;
-    transport->ready |= WR_IO_READ; /* drained first: input goes before output in a turn's tasks */
-    wr_task_cancel(&transport->input_task);
-    wr_loop_defer(transport->host->loop, &transport->input_task);
-    wr_loop_defer(transport->host->loop, &transport->output_task);
-}
-
 /* ---- ending ---- */
 
 void wr_transport_fail(struct wr_transport *transport, enum wr_err why, const char *detail)
@@ -436,6 +398,7 @@ static void release(struct wr_garbage *garbage)
     struct wr_transport *transport = WR_CONTAINER_OF(garbage, struct wr_transport, garbage);
     struct wr_transport_host *host = transport->host;
     pipeline_clear(transport);
+    wr_transport_gate_forget(transport);
     SSL_free(transport->ssl);
     wr_tls_server_release(transport->tls_server);
     wr_tls_client_release(transport->tls_client);

@@ -46,8 +46,8 @@ struct wr_transport;
 
 enum wr_transport_state {
     WR_TRANSPORT_CONNECTING, /* TCP connect in progress */
-    WR_TRANSPORT_SILENT,     /* TLS server, not one byte yet: no SSL* exists */
-    WR_TRANSPORT_HANDSHAKE,  /* TLS, either side */
+    WR_TRANSPORT_SILENT,     /* TLS server, not one byte yet */
+    WR_TRANSPORT_HANDSHAKE, /* TLS, either side; a server's SSL* is made when gate 1 lets its client in */
     WR_TRANSPORT_OPEN,
     WR_TRANSPORT_ENDED,  /* our end sent or on its way: wr_transport_end() was called */
     WR_TRANSPORT_FAILED, /* closed() was called; only wr_transport_close() is left */
@@ -65,7 +65,8 @@ enum wr_refuse_with { WR_REFUSE_RESET, WR_REFUSE_CLOSE, WR_REFUSE_ALERT };
 struct wr_transport_events {
     /* TLS server, SILENT: bytes have come; handshaking begins unless this refuses or closes. */
     void (*first_byte)(void *owner);
-    /* TLS server, gate 1. WAIT: paused until wr_transport_admit() or _refuse(). REFUSE: the owner has called or will call
+    /* TLS server, gate 1, once: the ClientHello is whole, or is none that the library would take (then the facts are empty, and
+     * the library will say so). WAIT: paused until wr_transport_admit() or _refuse(). REFUSE: the owner has called or will call
      * wr_transport_refuse(). */
     enum wr_gate_verdict (*client_hello)(void *owner, const struct wr_client_hello *hello);
     /* Connected, and the handshake is done. Not called for a plain accepted transport, which is OPEN when made. */
@@ -125,6 +126,9 @@ uint64_t wr_transport_bytes_sent(const struct wr_transport *transport);
 bool wr_transport_tls_info(const struct wr_transport *transport, struct wr_tls_info *info);
 
 /* ---- gate ---- */
+/* SILENT, just accepted: reads at once what may have come already, instead of when the loop says so. Of callbacks client_hello() and
+ * closed() may come from within this call, which is made from the loop's context only (a listener's accepted()). */
+void wr_transport_look(struct wr_transport *transport);
 /* Goes on with a handshake paused by WAIT. */
 void wr_transport_admit(struct wr_transport *transport);
 /* Before OPEN only. RESET and CLOSE close at once (as wr_transport_close()). ALERT drains, says so and ends: flushed()

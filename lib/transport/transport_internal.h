@@ -6,6 +6,7 @@
 
 #include <openssl/ssl.h>
 
+#include "transport/hello.h"
 #include "transport/tls_internal.h"
 #include "transport/transport.h"
 
@@ -15,6 +16,15 @@
 #define WR_SEALED_SIZE ((size_t)256 * 1024)
 /* No record and no handshake message flight that goes with it is larger. */
 #define WR_SEAL_ROOM ((size_t)20 * 1024)
+
+/* What has come of a ClientHello that is not whole, or of one that waits at gate 1, and all behind it: as large as the bytes are,
+ * where a chunk of the pipeline would be many times that. */
+struct wr_kept_hello {
+    struct wr_hello_progress progress;
+    size_t length;
+    size_t room;
+    uint8_t bytes[];
+};
 
 /* Bytes pending on a transport. Exists only while one of the queues holds some. */
 struct wr_pipeline {
@@ -50,9 +60,8 @@ struct wr_transport_host {
 
 /* Where a TLS server's handshake can stand still: at gate 1 for its owner, later at gate 3 for a signature. */
 enum wr_gate_state {
-    WR_GATE_UNASKED,
-    WR_GATE_WAITING, /* nothing happens until the owner speaks */
-    WR_GATE_RESUMED, /* it has, the handshake goes on in the task */
+    WR_GATE_READING, /* the ClientHello is not whole: there is no SSL */
+    WR_GATE_WAITING, /* nothing happens until the owner speaks: there is no SSL */
     WR_GATE_PASSED,  /* from here on cryptography is spent */
     WR_GATE_SIGNING, /* nothing happens until a signer has answered */
     WR_GATE_SIGNED,  /* it has, the handshake goes on in the task; then PASSED */
@@ -84,6 +93,7 @@ struct wr_transport {
     void *owner;
     SSL *ssl;
     struct wr_pipeline *pipeline;
+    struct wr_kept_hello *hello;      /* or NULL */
     struct wr_tls_server *tls_server; /* at most one of the two */
     struct wr_tls_client *tls_client;
     struct wr_signing *signing; /* ordered, or answered and not yet used */
@@ -109,7 +119,6 @@ struct wr_transport {
     bool discarding; /* input is thrown away */
     bool put_back;   /* by the owner, in the call of this moment */
     bool over_high;  /* output was above the high mark: writable() is due */
-    bool alerted;    /* refused by alert: no TLS any more, bytes are bytes */
 };
 
 /* ---- transport.c ---- */
@@ -138,13 +147,21 @@ static inline bool wr_transport_stands_still(const struct wr_transport *transpor
 /* The handshake goes on though nothing has come. */
 static inline bool wr_transport_goes_on(const struct wr_transport *transport)
 {
-    return transport->gate == WR_GATE_RESUMED || transport->gate == WR_GATE_SIGNED;
+    return transport->gate == WR_GATE_SIGNED;
 }
 
+/* Not one that was refused by alert: its bytes are bytes. */
 static inline bool wr_transport_is_tls(const struct wr_transport *transport)
 {
-    return transport->ssl != NULL && !transport->alerted;
+    return transport->ssl != NULL || transport->phase == WR_TRANSPORT_SILENT ||
+           transport->phase == WR_TRANSPORT_HANDSHAKE;
 }
+
+/* ---- transport_gate.c ---- */
+/* Loop context, gate READING: reads the ClientHello in what is fed, and asks the owner when it is whole. True: passed, the
+ * library goes on. False: all that is fed has been kept, or nobody needs it any more. */
+bool wr_transport_gate_read(struct wr_transport *transport);
+void wr_transport_gate_forget(struct wr_transport *transport); /* what is kept of the hello */
 
 /* ---- transport_read.c ---- */
 /* Loop context: reads, hands up and goes on until there is nothing or it may not. */
@@ -167,14 +184,13 @@ void wr_transport_tell_output(struct wr_transport *transport);
 void wr_transport_send_sealed(struct wr_transport *transport);
 
 /* ---- transport_tls.c ---- */
-/* Makes the SSL; false: failed. */
-bool wr_transport_tls_start(struct wr_transport *transport);
-/* Loop context: gives the library what is fed: goes on with the handshake, then decrypts and hands up. */
+/* Loop context: gives the library what is fed: goes on with the handshake, then decrypts and hands up. Makes the SSL when there
+ * is none. */
 void wr_transport_tls_advance(struct wr_transport *transport);
 /* Seals up to N bytes in one record, returns how many; 0: failed. */
 size_t wr_transport_tls_seal(struct wr_transport *transport, const void *p, size_t n);
 void wr_transport_tls_notify(struct wr_transport *transport); /* seals close_notify */
-/* Puts a fatal internal_error alert into the output. */
+/* Puts a fatal internal_error alert into the output: the last of TLS, the SSL is freed. */
 void wr_transport_tls_alert(struct wr_transport *transport);
 /* Nobody waits for the signature any more. Can be called twice. */
 void wr_transport_tls_stop_signing(struct wr_transport *transport);

@@ -6,9 +6,6 @@
 #include "observe/metrics.h"
 #include "transport/transport_internal.h"
 
-/* The content type of a TLS handshake record (RFC 8446 section 5.1): what a ClientHello starts with. */
-#define HANDSHAKE_RECORD 22
-
 bool wr_transport_may_read(const struct wr_transport *transport)
 {
     if (!wr_transport_is_live(transport))
@@ -37,7 +34,7 @@ bool wr_transport_has_kept(const struct wr_transport *transport)
         return false;
     if (pipeline != NULL && pipeline->input.length + pipeline->cipher.length > 0)
         return true;
-    return wr_transport_is_tls(transport) && SSL_pending(transport->ssl) > 0;
+    return transport->ssl != NULL && SSL_pending(transport->ssl) > 0;
 }
 
 void wr_transport_read_later(struct wr_transport *transport)
@@ -88,6 +85,7 @@ static void discard_kept(struct wr_transport *transport)
         wr_bytes_clear(&transport->pipeline->input);
         wr_bytes_clear(&transport->pipeline->cipher);
     }
+    wr_transport_gate_forget(transport);
 }
 
 static void deliver_kept(struct wr_transport *transport)
@@ -117,31 +115,10 @@ static void take_kept(struct wr_transport *transport)
 
 /* ---- the socket ---- */
 
-/* The first bytes of a TLS server: is it TLS, and is anyone still there? */
-static void first_bytes(struct wr_transport *transport, const uint8_t *p)
-{
-    if (p[0] != HANDSHAKE_RECORD) {
-        wr_transport_fail(transport, WR_ERR_TLS_NOT_TLS, "");
-        return;
-    }
-    if (transport->ready & WR_IO_HANGUP) {
-        wr_transport_fail(transport, WR_ERR_CLIENT_CLOSED, "");
-        return;
-    }
-    if (transport->events->first_byte != NULL)
-        transport->events->first_byte(transport->owner);
-    if (!wr_transport_is_live(transport) || transport->phase != WR_TRANSPORT_SILENT)
-        return;
-    transport->phase = WR_TRANSPORT_HANDSHAKE;
-    (void)wr_transport_tls_start(transport);
-}
-
 /* N bytes in the scratch. */
 static void process(struct wr_transport *transport, const uint8_t *p, size_t n)
 {
-    if (transport->phase == WR_TRANSPORT_SILENT && !transport->discarding)
-        first_bytes(transport, p);
-    if (!wr_transport_is_live(transport) || transport->discarding)
+    if (transport->discarding)
         return;
     if (!wr_transport_is_tls(transport)) {
         wr_transport_deliver(transport, p, n);
@@ -150,7 +127,9 @@ static void process(struct wr_transport *transport, const uint8_t *p, size_t n)
     struct wr_transport_host *host = transport->host;
     host->feed = p;
     host->feed_length = n;
-    wr_transport_tls_advance(transport);
+    bool reads_hello = transport->accepted && transport->gate == WR_GATE_READING;
+    if (!reads_hello || wr_transport_gate_read(transport))
+        wr_transport_tls_advance(transport);
     if (host->feed_length > 0 && wr_transport_is_live(transport) && !transport->discarding)
         wr_bytes_append(&wr_transport_pipeline(transport)->cipher, host->feed, host->feed_length);
     host->feed_length = 0;

@@ -1,5 +1,5 @@
 /* TLS over a transport: one BIO method joins the library to the scratch buffers and the pipeline; the handshake and its
- * gate; sealing and opening of records. */
+ * signatures; sealing and opening of records. */
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void make_bio_method(void)
     WR_ASSERT(ok);
 }
 
-bool wr_transport_tls_start(struct wr_transport *transport)
+static bool make_ssl(struct wr_transport *transport)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, make_bio_method);
@@ -95,6 +95,8 @@ bool wr_transport_tls_start(struct wr_transport *transport)
     if (bio == NULL || transport->ssl == NULL) {
         ERR_clear_error();
         BIO_free(bio);
+        SSL_free(transport->ssl);
+        transport->ssl = NULL;
         wr_transport_fail(transport,
                           transport->accepted ? WR_ERR_NO_MEMORY : WR_ERR_UPSTREAM_TLS_FAILED, "");
         return false;
@@ -127,26 +129,12 @@ static enum wr_err failure(const struct wr_transport *transport, const char **de
     return WR_ERR_UPSTREAM_CERTIFICATE;
 }
 
-/* ---- handshake: gate 1 ---- */
+/* ---- the certificate ---- */
 
+/* Gate 1 has been passed; asked again for the ClientHello that follows a HelloRetryRequest. */
 enum ssl_select_cert_result_t wr_tls_on_client_hello(const SSL_CLIENT_HELLO *hello)
 {
-    struct wr_transport *transport = transport_of(hello->ssl);
-    if (transport->gate == WR_GATE_UNASKED) {
-        struct wr_client_hello facts;
-        enum wr_gate_verdict verdict = WR_GATE_ADMIT;
-        wr_tls_server_read_hello(transport->tls_server, hello, &facts);
-        transport->gate = WR_GATE_WAITING;
-        if (transport->events->client_hello != NULL)
-            verdict = transport->events->client_hello(transport->owner, &facts);
-        if (verdict == WR_GATE_ADMIT)
-            transport->gate = WR_GATE_RESUMED;
-    }
-    /* Refused is like waiting: the library says nothing of its own, and is never asked again. */
-    if (!wr_transport_is_live(transport) || transport->alerted ||
-        transport->gate == WR_GATE_WAITING)
-        return ssl_select_cert_retry;
-    transport->gate = WR_GATE_PASSED;
+    const struct wr_transport *transport = transport_of(hello->ssl);
     return wr_tls_server_choose(transport->tls_server, hello->ssl) ? ssl_select_cert_success
                                                                    : ssl_select_cert_error;
 }
@@ -250,17 +238,14 @@ static void step_handshake(struct wr_transport *transport)
     if (wr_transport_goes_on(transport))
         transport->gate = WR_GATE_PASSED;
     uint64_t before = thread_usec();
+    if (transport->ssl == NULL && !make_ssl(transport))
+        return;
     int done = SSL_do_handshake(transport->ssl);
     transport->handshake_usec += (uint32_t)(thread_usec() - before);
-    if (transport->closed || transport->alerted) {
-        transport->host->sealed_length = 0;
-        return;
-    }
     int error = SSL_get_error(transport->ssl, done);
     const char *detail = "";
     enum wr_err why = WR_OK;
-    if (done != 1 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_PENDING_CERTIFICATE &&
-        error != SSL_ERROR_WANT_PRIVATE_KEY_OPERATION)
+    if (done != 1 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_PRIVATE_KEY_OPERATION)
         why = failure(transport, &detail);
     wr_transport_send_sealed(transport);
     if (why != WR_OK)
@@ -271,10 +256,13 @@ static void step_handshake(struct wr_transport *transport)
 
 void wr_transport_tls_alert(struct wr_transport *transport)
 {
-    if (transport->gate >= WR_GATE_PASSED && transport->ssl != NULL) {
+    if (transport->ssl != NULL) {
         (void)SSL_send_fatal_alert(transport->ssl, SSL_AD_INTERNAL_ERROR);
         ERR_clear_error();
         wr_transport_send_sealed(transport);
+        wr_transport_tls_stop_signing(transport);
+        SSL_free(transport->ssl);
+        transport->ssl = NULL;
         return;
     }
     /* Nothing was negotiated: a plain record (RFC 8446 section 5.1 and 6). internal_error is the one whose definition fits,
@@ -355,7 +343,7 @@ void wr_transport_tls_advance(struct wr_transport *transport)
 bool wr_transport_tls_info(const struct wr_transport *transport, struct wr_tls_info *info)
 {
     const SSL *ssl = transport->ssl;
-    if (ssl == NULL || transport->alerted || SSL_in_init(ssl))
+    if (ssl == NULL || SSL_in_init(ssl))
         return false;
     const uint8_t *alpn = NULL;
     unsigned alpn_length = 0;

@@ -243,6 +243,31 @@ Test(h2_client_ends, pings_and_settings_while_idle_are_fine)
 
 /* ---- row 42: limits of the peer ---- */
 
+/* One is on the wire when a limit of one comes, and another is not: that one need not wait for the first to end. */
+Test(h2_client_ends, what_may_not_go_any_more_goes_elsewhere)
+{
+    static const uint32_t one[] = {3, 1, 0};
+    struct h2_rig *rig = started();
+    struct h2_call *a = h2_rig_open(rig, "GET", 0, "");
+    h2_rig_settle(rig);
+    h2_put_settings(&rig->out, one);
+    cr_assert_eq(send(rig->peer, rig->out.p, rig->out.n, 0), (ssize_t)rig->out.n);
+    text_free(&rig->out);
+    struct h2_call *b = h2_rig_open(rig, "POST", 10, "");
+    h2_rig_settle(rig);
+    cr_expect_eq(b->collector.why, WR_ERR_UPSTREAM_CLOSED);
+    cr_expect(b->unsent);
+    cr_expect_str_eq(rig->events.p, "limit:1 closed:reusable ");
+    answer(rig, 1, H2_END_STREAM, ":status: 200\n");
+    cr_expect(a->collector.ended);
+    struct h2_call *c = h2_rig_open(rig, "GET", 0, "");
+    h2_rig_settle(rig);
+    cr_expect_not(h2_rig_heard(rig, "HEADERS/3"), "%s", rig->frames.p);
+    answer(rig, 5, H2_END_STREAM, ":status: 200\n");
+    cr_expect(c->collector.ended);
+    h2_rig_free(rig);
+}
+
 Test(h2_client_ends, no_streams_allowed_for_now)
 {
     static const uint32_t none[] = {3, 0, 0};

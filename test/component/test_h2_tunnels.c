@@ -102,6 +102,93 @@ Test(h2_tunnels, the_client_may_end_first)
     h2_rig_free(rig);
 }
 
+/* Both directions have ended, and nghttp2 knows the stream no more; what came on it is still passed on. */
+static struct h2_rig *server_with_last_bytes(void)
+{
+    struct h2_rig *rig = server();
+    rig->holds = true;
+    ask(rig, 0, WEBSOCKET);
+    struct h2_call *call = &rig->calls[0];
+    h2_rig_answer_head(call, 200, WR_LENGTH_UNKNOWN, "", 0);
+    wr_message_end(&call->exchange->response, NULL);
+    h2_put_data(&rig->out, 1, H2_END_STREAM, "the last");
+    h2_rig_send(rig);
+    cr_expect(h2_rig_heard(rig, "DATA/1+ES[] "), "%s", rig->frames.p);
+    cr_assert_eq(rig->finished, 0);
+    return rig;
+}
+
+Test(h2_tunnels, the_last_bytes_are_passed_on_before_it_is_over)
+{
+    struct h2_rig *rig = server_with_last_bytes();
+    h2_rig_get(rig, 3, "");
+    h2_rig_peer_ends(rig); /* a client that has all it wanted */
+    h2_rig_answer(&rig->calls[1], 200, "ok");
+    h2_rig_settle(rig);
+    cr_expect_not(h2_rig_told(rig, "done:"), "%s", rig->events.p);
+    collector_take(&rig->calls[0].collector, 100);
+    h2_rig_settle(rig);
+    cr_expect_str_eq(rig->calls[0].collector.content.p, "the last");
+    cr_expect(rig->calls[0].collector.ended);
+    cr_expect_not(rig->calls[0].collector.aborted);
+    cr_expect_eq(rig->calls[0].ended, WR_OK);
+    cr_expect(h2_rig_told(rig, "done:ok "), "%s", rig->events.p);
+    h2_rig_free(rig);
+}
+
+Test(h2_tunnels, the_last_bytes_hold_up_a_drain)
+{
+    struct h2_rig *rig = server_with_last_bytes();
+    rig->server->ops->drain(rig->server);
+    h2_rig_settle(rig);
+    h2_put_ping(&rig->out, H2_ACK, "weirlast");
+    h2_rig_send(rig);
+    cr_expect_not(h2_rig_told(rig, "done:"), "%s", rig->events.p);
+    collector_take(&rig->calls[0].collector, 100);
+    h2_rig_settle(rig);
+    cr_expect_eq(rig->calls[0].ended, WR_OK);
+    cr_expect(h2_rig_told(rig, "done:ok "), "%s", rig->events.p);
+    h2_rig_free(rig);
+}
+
+Test(h2_tunnels, the_last_bytes_that_nobody_takes)
+{
+    struct h2_rig *rig = server_with_last_bytes();
+    wr_message_stop(&rig->calls[0].exchange->request, WR_ERR_UPSTREAM_RESET);
+    rig->calls[0].collector.message = NULL;
+    h2_rig_settle(rig);
+    cr_expect_eq(rig->finished, 1);
+    cr_expect(h2_rig_told(rig, "idle "));
+    h2_rig_free(rig);
+
+    rig = server_with_last_bytes();
+    rig->server->ops->close(rig->server, WR_ERR_DRAINING);
+    rig->server = NULL;
+    cr_expect_eq(rig->calls[0].ended, WR_ERR_DRAINING);
+    h2_rig_free(rig);
+}
+
+Test(h2_tunnels, the_last_bytes_have_the_time_of_a_tunnel)
+{
+    struct h2_rig *rig = h2_rig_new(false);
+    rig->on_exchange = h2_rig_wait;
+    rig->holds = true;
+    rig->host.tunnel_timeout = 10 * WR_SEC;
+    h2_rig_start(rig);
+    ask(rig, 0, WEBSOCKET);
+    h2_rig_answer_head(&rig->calls[0], 200, WR_LENGTH_UNKNOWN, "", 0);
+    wr_message_end(&rig->calls[0].exchange->response, NULL);
+    h2_put_data(&rig->out, 1, H2_END_STREAM, "the last");
+    h2_rig_send(rig);
+    cr_expect_eq(rig->finished, 0);
+    wr_loop_advance(rig->loop, 11 * WR_SEC);
+    h2_rig_settle(rig);
+    cr_expect_eq(rig->calls[0].ended, WR_ERR_TUNNEL_TIMEOUT);
+    cr_expect(rig->calls[0].collector.aborted);
+    cr_expect_not(h2_rig_heard(rig, "RST"), "%s", rig->frames.p);
+    h2_rig_free(rig);
+}
+
 /* Behaviour row 26. */
 Test(h2_tunnels, content_before_the_answer_waits_for_it)
 {
@@ -216,6 +303,38 @@ Test(h2_tunnels, an_upgrade_becomes_extended_connect)
     cr_expect_not(h2_rig_heard(rig, "RST"));
     cr_expect_str_eq(rig->events.p, "closed:reusable ");
     h2_rig_free(rig);
+}
+
+/* The exchange is over before END_STREAM can be written. */
+Test(h2_tunnels, the_last_end_waits_for_the_upstreams_window)
+{
+    static const uint32_t ten[] = {8, 1, 4, 10, 0};
+    for (unsigned first = 0; first < 2; first++) {
+        struct h2_rig *rig = client(ten);
+        struct h2_call *call = h2_rig_open_tunnel(rig, WR_TUNNEL_UPGRADE);
+        h2_rig_settle(rig);
+        h2_put_headers(&rig->out, 1, first == 0 ? H2_END_STREAM : 0, ":status: 200\n");
+        h2_rig_send(rig);
+        wr_message_put(&call->exchange->request, "0123456789", 10);
+        h2_rig_settle(rig);
+        wr_message_end(&call->exchange->request, NULL);
+        h2_rig_settle(rig);
+        if (first == 1) {
+            cr_expect_str_eq(rig->events.p, "");
+            h2_put_data(&rig->out, 1, H2_END_STREAM, "");
+            h2_rig_send(rig);
+        }
+        cr_expect(call->collector.ended);
+        cr_expect_str_eq(rig->events.p, "closed:reusable ");
+        h2_rig_finish(call, WR_OK);
+        h2_rig_settle(rig);
+        cr_expect(h2_rig_heard(rig, "DATA/1[0123456789] "), "%s", rig->frames.p);
+        h2_put_window(&rig->out, 1, 1);
+        h2_rig_send(rig);
+        cr_expect(h2_rig_heard(rig, "DATA/1+ES[] "), "%s", rig->frames.p);
+        cr_expect_not(h2_rig_heard(rig, "RST"), "%s", rig->frames.p);
+        h2_rig_free(rig);
+    }
 }
 
 Test(h2_tunnels, it_waits_for_the_settings)

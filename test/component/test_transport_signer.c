@@ -153,7 +153,9 @@ static void connect_until_being_made(void)
     server.verdict = WR_GATE_WAIT;
     connect_pair(&server, &client);
     LAB_WAIT(&lab, server.hellos == 1);
-    SSL_CTX *context = SSL_get_SSL_CTX(server.transport->ssl);
+    SSL *any = wr_tls_server_ssl(server_tls);
+    SSL_CTX *context = SSL_get_SSL_CTX(any);
+    SSL_free(any);
     void *key = SSL_CTX_get_app_data(context);
     SSL_CTX_set_app_data(context, stuck);
     LAB_CALL(&lab, wr_transport_admit(server.transport));

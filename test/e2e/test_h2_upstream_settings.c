@@ -136,7 +136,7 @@ Test(h2_upstream_settings, none_on_any_connection, .timeout = 120)
     upstream_ask(&world, 1, "POST");
     upstream_expect_all(&world, 1, 2, 502);
     cr_expect_leq(h2_origin_connections(world.origin), 10);
-    cr_expect_eq(h2_origin_requests(world.origin), 10);
+    cr_expect_leq(h2_origin_requests(world.origin), 10, "some may not even have been sent");
     upstream_expect_failed(&world, "upstream_closed", 10);
     upstream_stop(&world, 2);
 }

@@ -8,6 +8,7 @@
 #include "support/flood.h"
 
 #define SILENT "weir_connections_silent{listener=\"edge\"}"
+#define RECEIVED "weir_downstream_bytes_received_total{listener=\"edge\"}"
 #define COUNT 10000
 #define BYTES_EACH 2048
 #define PROMPT_MS 250
@@ -106,5 +107,33 @@ Test(silent, memory_comes_back, .timeout = 170)
                           now / 1024, first / 1024);
     }
     edge_expect_balance(weir, 6 * count, 0);
+    weir_stop(weir);
+}
+
+/* The first bytes make nothing of TLS either: a ClientHello that is not whole costs its bytes. */
+Test(silent, a_hello_that_is_begun_costs_its_bytes, .timeout = 170)
+{
+    static uint8_t hello[FLOOD_HELLO_MAX];
+    const unsigned count = edge_is_slow() ? 1000 : 4000;
+    struct edge_options options = {.timeouts = "client_hello: 1h, handshake: 1h",
+                                   .admission = "max_silent: infinity"};
+    struct weir *weir = edge_start(&options);
+    size_t n = flood_hello(hello, NULL) / 2;
+
+    cr_assert(edge_serves(weir));
+    connect_all(weir, count);
+    double before = weir_metric(weir, RECEIVED);
+    size_t silent = weir_rss(weir);
+    for (unsigned i = 0; i < count; i++)
+        cr_assert(flood_send(fds[i], hello, n));
+    cr_assert(weir_metric_becomes(weir, RECEIVED, before + (double)n * count, edge_ms(20000)));
+    size_t begun = weir_rss(weir);
+    double each = begun > silent ? (double)(begun - silent) / count : 0;
+    cr_log_info("a ClientHello begun: %.0f bytes each, of %zu sent", each, n);
+    if (!edge_is_slow())
+        cr_expect_leq(each, (double)n + 512, "%.0f bytes a hello begun with %zu", each, n);
+    cr_expect(edge_serves(weir));
+    flood_close(fds, count);
+    edge_expect_refused(weir, "abandoned", count);
     weir_stop(weir);
 }

@@ -15,6 +15,8 @@ const struct pairing pairings[PAIRINGS] = {
     {"h1 to h2", false, "/two/x", "--http1.1"},
     {"h2 to h1", true, "/one/x", "--http2"},
     {"h2 to h2", true, "/two/x", "--http2"},
+    {"h1 to h2 over TLS", false, "/three/x", "--http1.1"},
+    {"h2 to h2 over TLS", true, "/three/x", "--http2"},
 };
 
 /* ---- the world ---- */
@@ -24,7 +26,10 @@ void pairings_start(struct pairings_world *world, void (*serve)(struct peer *, v
     world->origin = origin_start(serve, arg);
     world->inner =
         weir_start("workers: 1\nadmin: 127.0.0.1:0\n"
-                   "listeners: [{name: mid, bind: 127.0.0.1:0, routes: [{cluster: origin}]}]\n"
+                   "listeners:\n"
+                   "  - {name: mid, bind: 127.0.0.1:0, routes: [{cluster: origin}]}\n"
+                   "  - {name: midtls, bind: 127.0.0.1:0, routes: [{cluster: origin}],\n"
+                   "     tls: {certificates: [{chain: cert.pem, key: key.pem}]}}\n"
                    "clusters: [{name: origin, endpoints: [127.0.0.1:%d], protocol: http1}]\n",
                    origin_port(world->origin));
     world->outer = weir_start("workers: 1\nadmin: 127.0.0.1:0\n"
@@ -35,10 +40,15 @@ void pairings_start(struct pairings_world *world, void (*serve)(struct peer *, v
                               "    routes:\n"
                               "      - {match: {path: /one/}, cluster: origin}\n"
                               "      - {match: {path: /two/}, cluster: mid}\n"
+                              "      - {match: {path: /three/}, cluster: midtls}\n"
                               "clusters:\n"
                               "  - {name: origin, endpoints: [127.0.0.1:%d], protocol: http1}\n"
-                              "  - {name: mid, endpoints: [127.0.0.1:%d], protocol: http2}\n",
-                              origin_port(world->origin), weir_port(world->inner, "mid"));
+                              "  - {name: mid, endpoints: [127.0.0.1:%d], protocol: http2}\n"
+                              "  - name: midtls\n"
+                              "    endpoints: [127.0.0.1:%d]\n"
+                              "    tls: {ca: %s/cert.pem, sni: localhost}\n",
+                              origin_port(world->origin), weir_port(world->inner, "mid"),
+                              weir_port(world->inner, "midtls"), weir_dir(world->inner));
 }
 
 static void expect_none(const struct weir *weir, const char *sample, const char *what)
@@ -51,7 +61,9 @@ void pairings_expect_rest(const struct pairings_world *world, const char *what)
 {
     expect_none(world->outer, "weir_connections_active{listener=\"edge\"}", what);
     expect_none(world->outer, "weir_upstream_connections_active{cluster=\"mid\"}", what);
+    expect_none(world->outer, "weir_upstream_connections_active{cluster=\"midtls\"}", what);
     expect_none(world->inner, "weir_connections_active{listener=\"mid\"}", what);
+    expect_none(world->inner, "weir_connections_active{listener=\"midtls\"}", what);
     for (int i = 0; i < 2; i++) {
         const struct weir *weir = i == 0 ? world->outer : world->inner;
         expect_none(weir, "weir_requests_active", what);

@@ -1,5 +1,5 @@
 /* All pairings of HTTP versions: a client of either before weir, which asks an HTTP/1.1 origin itself, or over HTTP/2 by way of another
- * weir. */
+ * weir: with prior knowledge, or over TLS with a certificate that is checked, where ALPN chooses. */
 #ifndef TEST_SUPPORT_PAIRINGS_H
 #define TEST_SUPPORT_PAIRINGS_H
 
@@ -17,12 +17,13 @@ struct pairing {
     const char *curl; /* the option for it */
 };
 
-#define PAIRINGS 4
+#define PAIRINGS 6
+#define PLAIN_PAIRINGS 4 /* the first; the others are over TLS */
 extern const struct pairing pairings[PAIRINGS];
 
 struct pairings_world {
     struct origin *origin;
-    struct weir *inner; /* before the origin, without TLS */
+    struct weir *inner; /* before the origin; listeners "mid" and, with TLS, "midtls" */
     struct weir *outer; /* its listener "edge" is what clients come to */
 };
 

@@ -109,24 +109,30 @@ static const char *field_of(const char *head, const char *name, size_t *n)
     return NULL;
 }
 
-void ws_echo(struct peer *client, void *arg)
+bool ws_accept_request(struct peer *peer, const char *head)
 {
-    char head[16384];
     char accept[29];
     char answer[256];
     size_t n;
-    (void)arg;
-    if (!peer_read_head(client, head, sizeof(head)))
-        return;
     const char *key = field_of(head, "sec-websocket-key", &n);
     ws_accept(key != NULL ? key : "", key != NULL ? n : 0, accept);
     (void)snprintf(answer, sizeof(answer),
                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
                    "Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
                    accept);
+    return peer_say(peer, answer);
+}
+
+void ws_echo(struct peer *client, void *arg)
+{
+    char head[16384];
+    size_t n;
+    (void)arg;
+    if (!peer_read_head(client, head, sizeof(head)))
+        return;
     char *message = malloc(WS_MOST);
     enum ws_opcode opcode = WS_NONE;
-    if (peer_say(client, answer))
+    if (ws_accept_request(client, head))
         opcode = ws_receive(client, message, WS_MOST, &n);
     while (opcode != WS_NONE && ws_send(client, opcode, message, n, false) && opcode != WS_CLOSE)
         opcode = ws_receive(client, message, WS_MOST, &n);

@@ -32,6 +32,9 @@ bool ws_send(struct peer *peer, enum ws_opcode opcode, const void *p, size_t n, 
 /* The next frame, unmasked; its payload, at most SIZE bytes, in P. WS_NONE: none came, or it was larger. */
 enum ws_opcode ws_receive(struct peer *peer, void *p, size_t size, size_t *n);
 
+/* As a server: answers the request of HEAD as asked, with 101. */
+bool ws_accept_request(struct peer *peer, const char *head);
+
 /* A server function for origin_start(): echoes messages, answers a Close with one and ends. */
 #define WS_MOST ((size_t)1024 * 1024)
 void ws_echo(struct peer *client, void *arg);
