@@ -166,6 +166,8 @@ static void check_gauges(const struct proxy_rig *rig)
     cr_expect_eq(wr_metric_get(&rig->cluster_metrics->upstream_idle), 0);
     cr_expect_eq(wr_metric_get(&rig->cluster_metrics->upstream_pending), 0);
     cr_expect_eq(wr_metric_get(&rig->host.worker_metrics->exchanges_active), 0);
+    cr_expect_eq(wr_metric_get(&rig->host.metrics->requests_in_flight), 0);
+    cr_expect_eq(wr_metric_get(&rig->host.metrics->requests_waiting), 0);
 }
 
 void px_end(struct proxy_rig *rig)

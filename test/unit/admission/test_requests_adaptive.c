@@ -1,6 +1,5 @@
 /* The limit that finds itself, against a service on a simulated clock. */
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "admission/requests.h"
@@ -13,7 +12,7 @@
 struct service {
     double base;
     double knee;
-    double noise; /* 0: none; 1: latency is distributed exponentially */
+    bool noisy; /* latency varies by as much as its mean */
 };
 
 struct caller {
@@ -48,8 +47,10 @@ static void send_out(struct world *world, struct caller *caller)
     double in_flight = wr_requests_gauges(world->requests).in_flight;
     double pressed = in_flight > world->service.knee ? in_flight / world->service.knee : 1;
     double latency = world->service.base * pressed;
-    if (world->service.noise > 0)
-        latency *= 1 - world->service.noise - world->service.noise * log(draw(world));
+    if (world->service.noisy) {
+        double u = draw(world);
+        latency *= 3 * u * u;
+    }
     caller->sent = world->now;
     caller->done_at = world->now + (uint64_t)latency + 1;
 }
@@ -172,7 +173,7 @@ Test(requests_adaptive, settles_around_what_the_service_can_do)
 Test(requests_adaptive, noise_does_not_wear_it_down)
 {
     struct world *world =
-        world_new((struct service){.base = 20 * WR_MSEC, .knee = 50, .noise = 1}, 0);
+        world_new((struct service){.base = 20 * WR_MSEC, .knee = 50, .noisy = true}, 0);
     world->active = 300;
     run(world, 60 * WR_SEC);
     struct seen seen = watch(world, 120 * WR_SEC);
