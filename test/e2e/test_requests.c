@@ -273,6 +273,29 @@ Test(requests, a_stream_is_refused_by_itself, .timeout = 120)
     slow_stop(&slow);
 }
 
+Test(requests, a_stream_that_is_reset_while_it_waits_frees_its_place, .timeout = 120)
+{
+    struct slow slow;
+    char command[256];
+    slow_start(&slow);
+    struct weir *weir = start(&slow, "max: 1, max_wait: 90s, max_waiting: 1", "");
+    struct peer *first = ask(weir, GET);
+    becomes(weir, IN_FLIGHT, 1);
+    (void)snprintf(command, sizeof(command),
+                   "curl -sS -m 2 --http2-prior-knowledge http://127.0.0.1:%d/ || echo ended $?",
+                   weir_port(weir, "edge"));
+    expect_run("ended 28", command); /* curl's time was over, no answer had come */
+    becomes(weir, WAITING, 0);
+    expect_run("ended 28", command);
+    becomes(weir, WAITING, 0);
+    set(&slow, true, 0, 0);
+    hear(first, 200);
+    becomes(weir, IN_FLIGHT, 0);
+    cr_expect_eq(weir_metric(weir, REFUSED("queue")), 0);
+    weir_stop(weir);
+    slow_stop(&slow);
+}
+
 /* ---- an adaptive limit ---- */
 
 #define CALLERS 90
