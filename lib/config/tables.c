@@ -219,12 +219,18 @@ static const struct wr_schema_field upstream_budgets_fields[] = {
 static const struct wr_schema_map client_budgets_map = BUDGETS_MAP(client_budgets_fields);
 static const struct wr_schema_map upstream_budgets_map = BUDGETS_MAP(upstream_budgets_fields);
 
-#define HTTP2_KEYS(type, streams)                                                  \
-    NUMBER(type, max_concurrent_streams, WR_KIND_COUNT, streams, 0, 1, 100000,     \
-           "requests on one connection at once"),                                  \
-        NUMBER(type, connection_window, WR_KIND_SIZE, "1MiB", 0, 65535, INT32_MAX, \
-               "content on its way on one connection"),                            \
-        NUMBER(type, header_table_size, WR_KIND_SIZE, "4KiB", 0, 0, 1u << 20,      \
+#define HTTP2_KEYS(type, streams)                                                                  \
+    NUMBER(type, max_concurrent_streams, WR_KIND_COUNT, streams, 0, 1, 100000,                     \
+           "requests on one connection at once"),                                                  \
+        NUMBER(type, connection_window, WR_KIND_SIZE, "2MiB", 0, 65535, INT32_MAX,                 \
+               "content on its way on one connection, at least `limits.buffer`; and what windows " \
+               "of its "                                                                           \
+               "streams may have grown by, in all"),                                               \
+        NUMBER(type, stream_window_max, WR_KIND_SIZE, "1MiB", 0, 0, INT32_MAX,                     \
+               "content held of one request or response when it comes fast from far and is taken " \
+               "at once; it "                                                                      \
+               "begins with `limits.buffer`"),                                                     \
+        NUMBER(type, header_table_size, WR_KIND_SIZE, "4KiB", 0, 0, 1u << 20,                      \
                "of HPACK, each direction")
 
 static const struct wr_schema_field listener_http2_fields[] = {
