@@ -129,6 +129,16 @@ bool wr_admission_is_full(const struct wr_admission *admission)
     return wr_rules_is_full(admission, false);
 }
 
+bool wr_admission_is_pressed(const struct wr_admission *admission)
+{
+    return wr_admission_pending(admission) >= wr_rules_limit(admission) / 2;
+}
+
+bool wr_admission_has_waiters(const struct wr_admission *admission)
+{
+    return admission->waiting_count > 0;
+}
+
 /* One whose class is not known yet might be one for whom another gives way: its ClientHello will tell. */
 static bool may_displace(const struct wr_admission *admission, enum wr_handshake_class class)
 {
@@ -142,7 +152,7 @@ static struct wr_admission_decision judge(struct wr_admission *admission,
 {
     if (wr_rules_is_full(admission, source->trusted) && !may_displace(admission, class)) {
         wr_adaptive_refused(&admission->adaptive);
-        return refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_BACKLOG);
+        return refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, wr_rules_cause_of_full(admission));
     }
     if (wr_rules_holds_its_share(admission, source))
         return refused(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_SHARE);
@@ -208,6 +218,7 @@ static void let_go(struct wr_admission *admission, struct wr_ticket *ticket, uin
     wr_budget_charge(&admission->budget, ticket->charged);
     set_state(admission, ticket, WR_TICKET_HANDSHAKING);
     wr_rules_settle_lanes(admission, ticket, ticket->charged);
+    wr_delay_note_served(&admission->delay);
     admission->events->grant(admission->owner, ticket);
 }
 
@@ -223,7 +234,7 @@ bool wr_admission_run(struct wr_admission *admission, uint64_t other, uint64_t n
 {
     uint64_t wait = wr_rules_oldest_wait(admission, now);
     wr_adaptive_observe(&admission->adaptive, wait, now);
-    (void)wr_delay_observe(&admission->delay, wait, now);
+    wr_delay_observe(&admission->delay, wait, now);
     refuse_expired(admission, now);
     wr_budget_renew(&admission->budget, other);
 

@@ -100,6 +100,10 @@ void wr_ticket_init(struct wr_ticket *ticket);
 
 /* True when a full handshake would be refused by count just now: then it pays to look at the ClientHello before wr_admission_ask(). */
 bool wr_admission_is_full(const struct wr_admission *admission);
+/* True when it might be soon: then it pays to hear at once what a new connection has to say. */
+bool wr_admission_is_pressed(const struct wr_admission *admission);
+/* Whether anybody waits for its turn: processor time is what is short. */
+bool wr_admission_has_waiters(const struct wr_admission *admission);
 /* Gate 0, a connection was accepted: is there any use in keeping it? Changes nothing but what is counted. CLAIMED may be UNKNOWN. */
 struct wr_admission_decision wr_admission_ask(struct wr_admission *admission,
                                               const struct wr_admission_source *source,

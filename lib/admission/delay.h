@@ -7,15 +7,21 @@
 #include <stdint.h>
 
 struct wr_delay {
-    uint64_t target;   /* microseconds of waiting; WR_NEVER: any is fine */
-    uint64_t interval; /* how long it must last before it counts, either way */
-    uint64_t since;    /* the wait has been on the other side since; WR_NEVER: it is not */
+    uint64_t target;      /* microseconds of waiting; WR_NEVER: any is fine */
+    uint64_t since;       /* the wait has been on the other side since; WR_NEVER: it is not */
+    uint64_t window_ends; /* of the count below: one target long */
+    uint32_t served;      /* in this window */
+    uint32_t served_last; /* in the one before */
     bool exceeded;
 };
 
 void wr_delay_init(struct wr_delay *delay, uint64_t target);
-/* WAIT: how long the one that came first has waited, 0 = nobody waits. Returns whether the target is exceeded: from an interval above it
- * until an interval below half of it. */
-bool wr_delay_observe(struct wr_delay *delay, uint64_t wait, uint64_t now);
+/* WAIT: how long the one that came first has waited, 0 = nobody waits. The target is exceeded when the wait has been above it for as
+ * long as the target is, until it has been below half of it for an interval of 100 ms. */
+void wr_delay_observe(struct wr_delay *delay, uint64_t wait, uint64_t now);
+/* One waiter's turn has come. */
+void wr_delay_note_served(struct wr_delay *delay);
+/* While the target is exceeded: how many may wait, since that many were served in the time that they may. */
+uint32_t wr_delay_room(const struct wr_delay *delay);
 
 #endif

@@ -23,11 +23,27 @@ static struct wr_ticket *back(const struct wr_list *lane)
 
 /* ---- who gets a slot ---- */
 
-uint32_t wr_rules_limit(const struct wr_admission *admission)
+static uint32_t limit_by_count(const struct wr_admission *admission)
 {
     return admission->options.mode == WR_ADMISSION_ADAPTIVE
                ? admission->adaptive.limit
                : admission->options.max_pending_handshakes;
+}
+
+/* While the queue stands nobody is let in who could not be served in time. */
+uint32_t wr_rules_limit(const struct wr_admission *admission)
+{
+    uint32_t limit = limit_by_count(admission);
+    if (!admission->delay.exceeded)
+        return limit;
+    uint32_t in_time = admission->handshaking_count + wr_delay_room(&admission->delay);
+    return in_time < limit ? in_time : limit;
+}
+
+enum wr_refusal_cause wr_rules_cause_of_full(const struct wr_admission *admission)
+{
+    return wr_rules_limit(admission) < limit_by_count(admission) ? WR_CAUSE_DELAY
+                                                                 : WR_CAUSE_BACKLOG;
 }
 
 /* Slots that only trusted ones get; a reserve that is the whole limit would be another way to refuse everyone. */

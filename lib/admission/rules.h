@@ -36,8 +36,10 @@ static inline uint32_t wr_admission_pending(const struct wr_admission *admission
     return admission->waiting_count + admission->handshaking_count;
 }
 
-/* Rule 1: the limit as of now. */
+/* Rules 1 and 2: how many may be pending as of now. */
 uint32_t wr_rules_limit(const struct wr_admission *admission);
+/* Which of the two it is that has no slot left. */
+enum wr_refusal_cause wr_rules_cause_of_full(const struct wr_admission *admission);
 /* Rules 1 and 7: whether the backlog has no slot left for one who is TRUSTED or not. */
 bool wr_rules_is_full(const struct wr_admission *admission, bool trusted);
 /* Rule 6: whether SOURCE holds its share of a backlog that is half full. */

@@ -81,6 +81,8 @@ struct wr_client_codec_events {
      * SETTINGS (RFC 9113 section 6.5.2), the first of which come before anything else. LIMIT 0: none for now, or none any more
      * (GOAWAY). capacity() agrees with it. May be NULL. */
     void (*limit_told)(void *owner, unsigned limit);
+    /* HTTP/2: the peer has exceeded its budget of KIND; the connection ends with GOAWAY, as one that breaks the rules. May be NULL. */
+    void (*flooded)(void *owner, enum wr_flood kind);
 };
 
 struct wr_client_codec_ops {

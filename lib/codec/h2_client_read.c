@@ -9,6 +9,7 @@ static struct wr_h2_client *client_of(const struct wr_h2_stream *stream)
 static void reject(struct wr_h2_stream *stream, enum wr_err why)
 {
     wr_h2_stream_reset(stream, NGHTTP2_PROTOCOL_ERROR);
+    wr_h2_stream_charge_reset(stream->session, stream);
     wr_h2_client_fail(stream, why);
 }
 
@@ -133,8 +134,10 @@ static void frame_came(struct wr_h2_session *session, const nghttp2_frame *frame
 
 static void flooded(struct wr_h2_session *session, enum wr_flood kind)
 {
-    (void)session; /* told as BAD_RESPONSE */
-    (void)kind;
+    struct wr_h2_client *client = wr_h2_client_of(session);
+    client->dead = true;
+    if (client->events->flooded != NULL && !client->released)
+        client->events->flooded(client->owner, kind);
 }
 
 static void over(struct wr_h2_session *session)

@@ -17,16 +17,6 @@ static struct wr_h2_stream *stream_of(nghttp2_session *ng, int32_t id)
     return wr_h2_stream_only_ends(stream) ? NULL : stream;
 }
 
-/* A reset the peer asked for, or made nghttp2 send (behaviour rows 34, 35). */
-static void charge_reset(struct wr_h2_session *session, struct wr_h2_stream *stream)
-{
-    if (!session->server || (stream != NULL && stream->charged))
-        return;
-    if (stream != NULL)
-        stream->charged = true;
-    wr_h2_session_charge(session, WR_FLOOD_RESET);
-}
-
 /* ---- frames that come ---- */
 
 static int on_begin_frame(nghttp2_session *ng, const nghttp2_frame_hd *hd, void *user)
@@ -112,6 +102,19 @@ static int on_data_chunk(nghttp2_session *ng, uint8_t flags, int32_t id, const u
     return 0;
 }
 
+/* Behaviour row 34. What an upstream has not looked at, it may refuse as often as it likes. */
+static void reset_came(struct wr_h2_session *session, struct wr_h2_stream *stream, uint32_t code)
+{
+    if (stream == NULL)
+        return;
+    stream->peer_reset = true;
+    bool ended = session->server
+                     ? stream->outgoing == WR_H2_OUT_WHOLE
+                     : stream->incoming == WR_H2_IN_WHOLE || code == NGHTTP2_REFUSED_STREAM;
+    if (!ended)
+        wr_h2_stream_charge_reset(session, stream);
+}
+
 static void got_end(struct wr_h2_session *session, struct wr_h2_stream *stream)
 {
     if (stream != NULL && stream->exchange != NULL && session->events->got_end != NULL)
@@ -153,11 +156,7 @@ static int on_frame_recv(nghttp2_session *ng, const nghttp2_frame *frame, void *
         data_came(session, stream, frame);
         break;
     case NGHTTP2_RST_STREAM:
-        if (stream == NULL)
-            break;
-        stream->peer_reset = true;
-        if (stream->outgoing != WR_H2_OUT_WHOLE)
-            charge_reset(session, stream);
+        reset_came(session, stream, frame->rst_stream.error_code);
         break;
     case NGHTTP2_WINDOW_UPDATE:
         if (frame->window_update.window_size_increment < SMALL_INCREMENT)
@@ -177,11 +176,11 @@ static int on_frame_recv(nghttp2_session *ng, const nghttp2_frame *frame, void *
     return 0;
 }
 
-/* nghttp2 resets the stream, or ends the session. */
+/* nghttp2 resets the stream, or ends the session (behaviour row 35). */
 static int on_invalid_frame(nghttp2_session *ng, const nghttp2_frame *frame, int error, void *user)
 {
     (void)error;
-    charge_reset(user, stream_of(ng, frame->hd.stream_id));
+    wr_h2_stream_charge_reset(user, stream_of(ng, frame->hd.stream_id));
     return 0;
 }
 
@@ -246,9 +245,10 @@ static int on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void 
     struct wr_h2_stream *stream = stream_of(ng, id);
     if (session->closed || stream == NULL)
         return 0;
-    /* Content that does not fit its length is reset without another word. */
-    if (code != NGHTTP2_NO_ERROR && !stream->peer_reset && stream->why == WR_OK)
-        charge_reset(session, stream);
+    /* Content that does not fit its length is reset without another word; what is above the last of an upstream's GOAWAY is refused. */
+    bool refused = !session->server && code == NGHTTP2_REFUSED_STREAM;
+    if (code != NGHTTP2_NO_ERROR && !refused && !stream->peer_reset && stream->why == WR_OK)
+        wr_h2_stream_charge_reset(session, stream);
     session->events->closed(stream, code);
     return 0;
 }

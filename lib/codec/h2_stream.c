@@ -57,6 +57,15 @@ void wr_h2_stream_reset(struct wr_h2_stream *stream, uint32_t code)
     wr_h2_session_later(stream->session);
 }
 
+void wr_h2_stream_charge_reset(struct wr_h2_session *session, struct wr_h2_stream *stream)
+{
+    if (stream != NULL && stream->charged)
+        return;
+    if (stream != NULL)
+        stream->charged = true;
+    wr_h2_session_charge(session, WR_FLOOD_RESET);
+}
+
 /* ---- what comes ---- */
 
 void wr_h2_stream_data(struct wr_h2_stream *stream, const uint8_t *p, size_t n)

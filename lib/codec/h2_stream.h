@@ -65,6 +65,10 @@ bool wr_h2_stream_only_ends(const void *kept);
 /* RST_STREAM with CODE. */
 void wr_h2_stream_reset(struct wr_h2_stream *stream, uint32_t code);
 
+/* A reset before the response had ended, which the peer asked for or made us send, counts against the budget of them, once a
+ * stream. STREAM may be NULL. */
+void wr_h2_stream_charge_reset(struct wr_h2_session *session, struct wr_h2_stream *stream);
+
 /* ---- what comes: called by the session ---- */
 void wr_h2_stream_data(struct wr_h2_stream *stream, const uint8_t *p, size_t n);
 /* END_STREAM on DATA or on trailers. */

@@ -127,8 +127,6 @@ static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
         wr_errors_add(errors, tls->base.mark, "%s", error);
 }
 
-/* Upstreams are no crowd of strangers: their budgets only stop what is broken. One that resets many streams is in trouble, and
- * ending its connection would take the others with it. */
 static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from)
 {
     struct wr_h2_options options = {
@@ -138,9 +136,7 @@ static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from)
         .ping_interval = from->ping_interval,
         .ping_timeout = from->ping_timeout,
     };
-    for (size_t i = 0; i < WR_FLOOD__COUNT; i++)
-        options.budgets[i] = (struct wr_h2_budget){.burst = 10000, .per_second = 1000};
-    options.budgets[WR_FLOOD_RESET].burst = UINT32_MAX;
+    wr_snapshot_budgets(&from->budgets, options.budgets);
     return options;
 }
 

@@ -23,6 +23,9 @@ void wr_snapshot_build_listeners(struct wr_snapshot_owned *owned, struct wr_erro
 void wr_snapshot_build_clusters(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                                 const struct wr_model *model);
 
+/* TO has WR_FLOOD__COUNT elements. */
+void wr_snapshot_budgets(const struct wr_model_budgets *from, struct wr_h2_budget *to);
+
 /* UINT64_MAX (infinity) and what is larger become UINT32_MAX. */
 static inline uint32_t wr_snapshot_u32(uint64_t value)
 {

@@ -340,6 +340,13 @@ static struct wr_access_options access_of(const struct wr_model_admission *from)
     };
 }
 
+void wr_snapshot_budgets(const struct wr_model_budgets *from, struct wr_h2_budget *to)
+{
+    for (size_t i = 0; i < WR_FLOOD__COUNT; i++)
+        to[i] = (struct wr_h2_budget){.burst = wr_snapshot_u32(from->of[i].burst),
+                                      .per_second = wr_snapshot_u32(from->of[i].per_second)};
+}
+
 static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
 {
     struct wr_h2_options options = {
@@ -349,10 +356,7 @@ static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
         .ping_interval = WR_NEVER,
         .ping_timeout = WR_NEVER,
     };
-    for (size_t i = 0; i < WR_FLOOD__COUNT; i++)
-        options.budgets[i] =
-            (struct wr_h2_budget){.burst = wr_snapshot_u32(from->budgets.of[i].burst),
-                                  .per_second = wr_snapshot_u32(from->budgets.of[i].per_second)};
+    wr_snapshot_budgets(&from->budgets, options.budgets);
     return options;
 }
 
@@ -386,6 +390,7 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
     options->admission = admission_of(&from->admission);
     options->access = access_of(&from->admission);
     options->refuse_with = (enum wr_refuse_with)from->admission.refuse_with;
+    options->refusal_share = (uint32_t)from->admission.refusal_share;
     options->timeouts = timeouts_of(&from->timeouts);
     options->max_connections = wr_snapshot_u32(from->limits.connections);
     options->content_limit = (size_t)from->limits.buffer;

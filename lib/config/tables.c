@@ -125,7 +125,7 @@ static const struct wr_schema_field rates_fields[] = {
 static const struct wr_schema_map rates_map = MAP_OF(rates, "rates", NULL, false);
 
 static const struct wr_schema_field admission_fields[] = {
-    NUMBER(admission, max_pending_handshakes, WR_KIND_COUNT, "100", WR_SCHEMA_INFINITY, 0,
+    NUMBER(admission, max_pending_handshakes, WR_KIND_COUNT, "1000", WR_SCHEMA_INFINITY, 0,
            UINT32_MAX - 1, "handshakes pending in a worker; 0 refuses all"),
     DURATION(admission, max_handshake_delay, "50ms", WR_MSEC,
              "wait of a handshake for its turn; above it the oldest are refused"),
@@ -135,6 +135,8 @@ static const struct wr_schema_field admission_fields[] = {
            "connections of a worker without a byte; the oldest go"),
     WORDS(admission, refuse_with, WR_KIND_ENUM, refuse_words, "reset",
           "how a client is turned away"),
+    NUMBER(admission, refusal_share, WR_KIND_PERCENT, "3%", 0, 1, 100,
+           "of the time, for refusing, while handshakes wait; 100%: no limit"),
     PLAIN(admission, trusted, WR_KIND_CIDR_LIST, NULL, 0,
           "peers that go first and have slots of their own"),
     NUMBER(admission, trusted_reserve, WR_KIND_COUNT, "10", 0, 0, UINT32_MAX - 1,
@@ -163,18 +165,33 @@ static const struct wr_schema_map admission_map = MAP_OF(admission, "admission",
             NUMBER(budget, per_second, WR_KIND_COUNT, rate, 0, 0, UINT32_MAX, "on the long run") \
     }
 #define BUDGET_FIELDS 2
-static const struct wr_schema_field budget_fields[WR_FLOOD__COUNT][BUDGET_FIELDS] = {
+static const struct wr_schema_field client_budget_fields[WR_FLOOD__COUNT][BUDGET_FIELDS] = {
     [WR_FLOOD_RESET] = BUDGET("1000", "33"),   [WR_FLOOD_CONTINUATION] = BUDGET("1000", "200"),
     [WR_FLOOD_PING] = BUDGET("2000", "1000"), /* gRPC measures the path with one a round trip */
     [WR_FLOOD_SETTINGS] = BUDGET("100", "10"), [WR_FLOOD_PRIORITY] = BUDGET("1000", "100"),
     [WR_FLOOD_EMPTY] = BUDGET("200", "50"),    [WR_FLOOD_WINDOW] = BUDGET("1000", "100"),
 };
-#define FLOOD(kind_of, word, meaning)                                    \
-    [WR_FLOOD_##kind_of] = {.name = "a budget",                          \
-                            .fields = budget_fields[WR_FLOOD_##kind_of], \
-                            .count = BUDGET_FIELDS,                      \
+/* Upstreams are no crowd of strangers: these only stop what is broken. One that resets many streams is in trouble, and ending its
+ * connection would take the others with it. */
+#define UPSTREAM_BUDGET BUDGET("10000", "1000")
+static const struct wr_schema_field upstream_budget_fields[WR_FLOOD__COUNT][BUDGET_FIELDS] = {
+    [WR_FLOOD_RESET] = BUDGET("infinity", "0"), [WR_FLOOD_CONTINUATION] = UPSTREAM_BUDGET,
+    [WR_FLOOD_PING] = UPSTREAM_BUDGET,          [WR_FLOOD_SETTINGS] = UPSTREAM_BUDGET,
+    [WR_FLOOD_PRIORITY] = UPSTREAM_BUDGET,      [WR_FLOOD_EMPTY] = UPSTREAM_BUDGET,
+    [WR_FLOOD_WINDOW] = UPSTREAM_BUDGET,
+};
+#define FLOOD(kind_of, word, meaning)                                   \
+    [WR_FLOOD_##kind_of] = {.name = "a budget",                         \
+                            .fields = WHOSE_FIELDS[WR_FLOOD_##kind_of], \
+                            .count = BUDGET_FIELDS,                     \
                             .size = sizeof(struct wr_model_budget)},
-static const struct wr_schema_map budget_maps[WR_FLOOD__COUNT] = {
+#define WHOSE_FIELDS client_budget_fields
+static const struct wr_schema_map client_budget_maps[WR_FLOOD__COUNT] = {
+#include "base/flood.def"
+};
+#undef WHOSE_FIELDS
+#define WHOSE_FIELDS upstream_budget_fields
+static const struct wr_schema_map upstream_budget_maps[WR_FLOOD__COUNT] = {
 #include "base/flood.def"
 };
 #undef FLOOD
@@ -182,13 +199,25 @@ static const struct wr_schema_map budget_maps[WR_FLOOD__COUNT] = {
     {.key = (word),                                 \
      .kind = WR_KIND_MAP,                           \
      .offset = AT(budgets, of[WR_FLOOD_##kind_of]), \
-     .map = &budget_maps[WR_FLOOD_##kind_of],       \
+     .map = &WHOSE_MAPS[WR_FLOOD_##kind_of],        \
      .help = (meaning)},
-static const struct wr_schema_field budgets_fields[] = {
+#define WHOSE_MAPS client_budget_maps
+static const struct wr_schema_field client_budgets_fields[] = {
+#include "base/flood.def"
+};
+#undef WHOSE_MAPS
+#define WHOSE_MAPS upstream_budget_maps
+static const struct wr_schema_field upstream_budgets_fields[] = {
 #include "base/flood.def"
 };
 #undef FLOOD
-static const struct wr_schema_map budgets_map = MAP_OF(budgets, "budgets", NULL, false);
+#define BUDGETS_MAP(whose_fields)                                                      \
+    {                                                                                  \
+        .name = "budgets", .fields = whose_fields, .count = WR_COUNT_OF(whose_fields), \
+        .size = sizeof(struct wr_model_budgets)                                        \
+    }
+static const struct wr_schema_map client_budgets_map = BUDGETS_MAP(client_budgets_fields);
+static const struct wr_schema_map upstream_budgets_map = BUDGETS_MAP(upstream_budgets_fields);
 
 #define HTTP2_KEYS(type, streams)                                                  \
     NUMBER(type, max_concurrent_streams, WR_KIND_COUNT, streams, 0, 1, 100000,     \
@@ -201,7 +230,7 @@ static const struct wr_schema_map budgets_map = MAP_OF(budgets, "budgets", NULL,
 static const struct wr_schema_field listener_http2_fields[] = {
     PLAIN(listener_http2, enabled, WR_KIND_BOOL, "true", 0, "plain: by prior knowledge"),
     HTTP2_KEYS(listener_http2, "128"),
-    NESTED(listener_http2, budgets, WR_KIND_MAP, budgets_map, 0,
+    NESTED(listener_http2, budgets, WR_KIND_MAP, client_budgets_map, 0,
            "of what costs and brings nothing; beyond it the connection ends"),
 };
 static const struct wr_schema_map listener_http2_map =
@@ -242,7 +271,7 @@ static const struct wr_schema_field listener_fields[] = {
     PLAIN(listener, name, WR_KIND_STRING, NULL, WR_SCHEMA_NOT_EMPTY,
           "for logs and metrics; the address when left out"),
     PLAIN(listener, bind, WR_KIND_ADDRESS, NULL, WR_SCHEMA_REQUIRED, "where to listen"),
-    NUMBER(listener, backlog, WR_KIND_COUNT, "4096", 0, 1, 1u << 20, "of the kernel's queue"),
+    NUMBER(listener, backlog, WR_KIND_COUNT, "256", 0, 1, 1u << 20, "of the kernel's queue"),
     NESTED(listener, tls, WR_KIND_MAP, listener_tls_map, 0, "off when left out"),
     NESTED(listener, admission, WR_KIND_MAP, admission_map, 0, "limits on handshakes"),
     NESTED(listener, http2, WR_KIND_MAP, listener_http2_map, 0, "limits and budgets of HTTP/2"),
@@ -276,6 +305,8 @@ static const struct wr_schema_field cluster_http2_fields[] = {
     HTTP2_KEYS(cluster_http2, "100"),
     DURATION(cluster_http2, ping_interval, "15s", WR_MSEC, "silence before a PING"),
     DURATION(cluster_http2, ping_timeout, "5s", WR_MSEC, "for its answer"),
+    NESTED(cluster_http2, budgets, WR_KIND_MAP, upstream_budgets_map, 0,
+           "of what costs and brings nothing; beyond it the connection ends"),
 };
 static const struct wr_schema_map cluster_http2_map = MAP_OF(cluster_http2, "http2", NULL, false);
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "admission/refusing.h"
 #include "base/list.h"
 #include "downstream/downstream.h"
 #include "io/loop.h"
@@ -61,6 +62,8 @@ struct wr_downstream {
     size_t refused;      /* of them REFUSING or REFUSED */
     struct wr_task turn; /* deferred while someone waits in the controller */
     uint64_t ran_in;     /* the turn of the loop that the controller has had */
+    struct wr_refusing refusing;
+    bool look; /* the next one accepted is asked how long it has been in the kernel's queue */
     bool draining;
     struct wr_garbage garbage;
 };

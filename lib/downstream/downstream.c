@@ -10,8 +10,6 @@
 /* A turn; established connections get their turn between. */
 #define ACCEPT_BATCH 64
 
-/* ---- accept ---- */
-
 static void accept_plain(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
 {
     struct wr_connection *connection = wr_connection_new(downstream, peer);
@@ -23,6 +21,8 @@ static void accept_plain(struct wr_downstream *downstream, int fd, const struct 
                   connection->accepted);
     wr_connection_destroy(connection);
 }
+
+/* ---- accept ---- */
 
 /* Why a connection from PEER can't be taken, whatever comes over it. */
 static bool is_unwelcome(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
@@ -48,6 +48,9 @@ static void on_accepted(void *owner, int fd, const struct wr_address *peer)
     struct wr_admission_source source = wr_access_source(downstream->access, peer);
     struct wr_gate_refusal why;
     wr_metric_inc(&downstream->env.metrics->connections_accepted);
+    if (downstream->look)
+        wr_metric_set(&downstream->env.metrics->accept_queue_age, wr_socket_silence(fd));
+    downstream->look = false;
     if (is_unwelcome(downstream, fd, peer, &source, &why))
         wr_gate_turn_away(downstream, fd, peer, why);
     else if (downstream->options->tls == NULL)
@@ -114,6 +117,7 @@ enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
     for (size_t i = 0; i < WR_CONNECTION__COUNT; i++)
         wr_list_init(&downstream->lists[i]);
     wr_task_init(&downstream->turn, wr_gate_turn);
+    wr_refusing_init(&downstream->refusing, options->refusal_share);
     downstream->access = wr_access_new(&options->access);
     downstream->admission =
         wr_admission_new(&options->admission, &wr_gate_admission_events, downstream);
@@ -209,8 +213,12 @@ void wr_downstream_sample(struct wr_downstream *downstream)
 {
     unsigned length = 0;
     unsigned limit = 0;
-    if (downstream->listener != NULL)
-        wr_socket_accept_queue(wr_listener_fd(downstream->listener), &length, &limit);
+    if (downstream->listener != NULL) {
+        int fd = wr_listener_fd(downstream->listener);
+        wr_socket_accept_queue(fd, &length, &limit);
+        wr_metric_set(&downstream->env.metrics->accept_drops, wr_socket_accept_drops(fd));
+    }
+    downstream->look = true;
     struct wr_listener_metrics *metrics = downstream->env.metrics;
     wr_metric_set(&metrics->accept_queue, length);
     if (downstream->options->tls == NULL)

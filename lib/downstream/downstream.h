@@ -43,6 +43,8 @@ struct wr_downstream_options {
         plain_http2; /* a plain one takes HTTP/2 too, from who begins with its preface (prior knowledge) */
     struct wr_admission_options admission;
     enum wr_refuse_with refuse_with;
+    uint32_t
+        refusal_share; /* per cent of the time that turning away may take while handshakes wait; 100: no limit */
     struct wr_access_options access;
     struct wr_downstream_timeouts timeouts;
     uint32_t max_connections; /* a worker */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "transport/hello.h"
 
 /* Connections kept to be told an alert; what is above is reset. */
 #define ALERTS_AT_ONCE 256
@@ -41,10 +42,22 @@ void wr_gate_count(struct wr_downstream *downstream, const struct wr_address *pe
     wr_access_log_refusal(log, &line);
 }
 
+/* While handshakes wait, what refusing takes is taken from them. */
+static void pay_for_refusal(struct wr_downstream *downstream)
+{
+    struct wr_loop *loop = downstream->env.loop;
+    uint64_t spent = wr_loop_spent(loop);
+    uint64_t rest;
+    if (wr_admission_has_waiters(downstream->admission) && downstream->listener != NULL &&
+        wr_refusing_note(&downstream->refusing, wr_loop_turns(loop), spent, &rest))
+        wr_listener_rest(downstream->listener, wr_loop_now(loop) + spent + rest);
+}
+
 void wr_gate_turn_away(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                        struct wr_gate_refusal refusal)
 {
     wr_gate_count(downstream, peer, refusal, now_of(downstream));
+    pay_for_refusal(downstream);
     if (refusal.how == WR_REFUSE_CLOSE)
         close(fd);
     else
@@ -116,6 +129,8 @@ void wr_gate_turn(struct wr_task *task)
     downstream->ran_in = turn;
     if (more || wr_admission_run(downstream->admission, wr_loop_spent(loop), now_of(downstream)))
         wr_loop_defer_next(loop, task);
+    else if (downstream->listener != NULL)
+        wr_listener_rise(downstream->listener);
 }
 
 static void on_grant(void *owner, struct wr_ticket *ticket)
@@ -259,19 +274,46 @@ static void keep(struct wr_downstream *downstream, int fd, const struct wr_addre
     }
     struct wr_admission_decision decision =
         wr_admission_arrive(downstream->admission, &connection->ticket, source);
-    if (decision.refused)
+    if (decision.refused) {
         wr_gate_refuse(connection, refusal_of(downstream, decision));
-    else
-        wr_connection_set_state(connection, WR_CONNECTION_SILENT);
+        return;
+    }
+    wr_connection_set_state(connection, WR_CONNECTION_SILENT);
+    /* What has been said counts before the next one is asked about: else a batch of accepts fills the backlog many times over. */
+    if (wr_admission_is_pressed(downstream->admission))
+        wr_transport_look(connection->transport);
+}
+
+/* Of one that would be refused unless it resumes: what has come of its ClientHello tells, at the cost of one look. */
+static enum wr_handshake_class claim_of(const struct wr_downstream *downstream, int fd,
+                                        bool *unread)
+{
+    switch (wr_hello_peek(fd, downstream->options->tls, unread)) {
+    case WR_CLAIM_FULL:
+        return WR_CLASS_FULL;
+    case WR_CLAIM_RESUME:
+        return WR_CLASS_RESUME;
+    default:
+        return WR_CLASS_UNKNOWN;
+    }
 }
 
 void wr_gate_accept(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                     const struct wr_admission_source *source)
 {
+    struct wr_admission *admission = downstream->admission;
+    enum wr_handshake_class claimed = WR_CLASS_UNKNOWN;
+    bool unread = false;
+    if (wr_admission_is_full(admission))
+        claimed = claim_of(downstream, fd, &unread);
     struct wr_admission_decision decision =
-        wr_admission_ask(downstream->admission, source, WR_CLASS_UNKNOWN, now_of(downstream));
-    if (decision.refused)
-        refuse_at_accept(downstream, fd, peer, refusal_of(downstream, decision));
-    else
+        wr_admission_ask(admission, source, claimed, now_of(downstream));
+    if (!decision.refused) {
         keep(downstream, fd, peer, source);
+        return;
+    }
+    struct wr_gate_refusal refusal = refusal_of(downstream, decision);
+    if (unread && refusal.how == WR_REFUSE_RESET)
+        refusal.how = WR_REFUSE_CLOSE; /* a reset, with something unread, at one system call less */
+    refuse_at_accept(downstream, fd, peer, refusal);
 }

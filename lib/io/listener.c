@@ -23,10 +23,16 @@ struct wr_listener {
     struct wr_deadline resume; /* end of a pause */
     struct wr_garbage garbage;
     unsigned batch;
-    int spare; /* given up for a moment to take a connection and reset it; -1: none to be had */
-    bool paused;
+    int spare;    /* given up for a moment to take a connection and reset it; -1: none to be had */
+    bool paused;  /* until RESUME: for want of descriptors, */
+    bool resting; /* or by the owner's wish */
     bool closed;
 };
+
+static bool may_accept(const struct wr_listener *listener)
+{
+    return !listener->closed && !listener->paused && !listener->resting;
+}
 
 static void open_spare(struct wr_listener *listener)
 {
@@ -102,7 +108,7 @@ static bool concerns_one_connection(int error)
 static void accept_batch(struct wr_listener *listener)
 {
     for (unsigned i = 0; i < listener->batch; i++) {
-        if (listener->closed || listener->paused)
+        if (!may_accept(listener))
             return;
         struct wr_address peer = {0};
         int fd = accept_one(listener, &peer);
@@ -118,7 +124,7 @@ static void accept_batch(struct wr_listener *listener)
             return;
         }
     }
-    if (!listener->closed && !listener->paused)
+    if (may_accept(listener))
         wr_loop_defer_next(listener->loop, &listener->more);
 }
 
@@ -138,8 +144,26 @@ static void on_resume(struct wr_deadline *deadline, uint64_t now)
     struct wr_listener *listener = WR_CONTAINER_OF(deadline, struct wr_listener, resume);
     (void)now;
     listener->paused = false;
+    listener->resting = false;
     open_spare(listener);
     accept_batch(listener);
+}
+
+void wr_listener_rest(struct wr_listener *listener, uint64_t until)
+{
+    if (!may_accept(listener))
+        return;
+    listener->resting = true;
+    wr_loop_deadline_set(listener->loop, &listener->resume, until);
+}
+
+void wr_listener_rise(struct wr_listener *listener)
+{
+    if (!listener->resting)
+        return;
+    listener->resting = false;
+    wr_loop_deadline_remove(listener->loop, &listener->resume);
+    wr_loop_defer_next(listener->loop, &listener->more);
 }
 
 /* Accepted sockets inherit it: no system call a connection. Means nothing to a unix socket, which refuses. */

@@ -22,6 +22,10 @@ struct wr_listener_events {
 WR_MUST_USE enum wr_err wr_listener_new(struct wr_loop *loop, int fd, unsigned batch,
                                         const struct wr_listener_events *events, void *owner,
                                         struct wr_listener **out);
+/* Takes no connection before UNTIL; those that come wait in the kernel's queue. Can be called from accepted(). */
+void wr_listener_rest(struct wr_listener *listener, uint64_t until);
+/* Ends a rest now. Without one nothing happens. */
+void wr_listener_rise(struct wr_listener *listener);
 int wr_listener_fd(const struct wr_listener *listener);
 /* Stops accepting at once and closes the socket; can be called from its own callbacks. NULL is fine. */
 void wr_listener_close(struct wr_listener *listener);

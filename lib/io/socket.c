@@ -2,6 +2,7 @@
 #include "io/socket.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -9,7 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 4096
+#include "base/time.h"
+
+#define BACKLOG 256
 
 static const struct sockaddr *as_any(const struct wr_address *address)
 {
@@ -101,6 +104,22 @@ void wr_socket_accept_queue(int fd, unsigned *length, unsigned *limit)
     bool known = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
     *length = known ? info.tcpi_unacked : 0;
     *limit = known ? info.tcpi_sacked : 0;
+}
+
+uint64_t wr_socket_accept_drops(int fd)
+{
+    uint32_t info[SK_MEMINFO_VARS] = {0};
+    socklen_t size = sizeof info;
+    bool known = getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &size) == 0;
+    return known ? info[SK_MEMINFO_DROPS] : 0;
+}
+
+uint64_t wr_socket_silence(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    bool known = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
+    return known ? info.tcpi_last_data_recv * WR_MSEC : 0;
 }
 
 /* ---- connecting ---- */

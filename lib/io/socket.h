@@ -42,7 +42,7 @@ bool wr_cidr_list_contains(const struct wr_cidr *list, size_t count,
                            const struct wr_address *address);
 
 struct wr_listen_options {
-    int backlog;     /* 0: 4096 */
+    int backlog;     /* 0: 256 */
     bool reuse_port; /* SO_REUSEPORT; not for unix sockets */
 };
 /* Owner of *FD: the caller. A stale unix socket file is replaced; an IPv6 socket takes IPv6 only. errno tells why not. */
@@ -62,5 +62,9 @@ bool wr_socket_is_quiet(int fd);
 bool wr_socket_peer_gone(int fd);
 /* Connections waiting in the kernel's accept queue of a listening socket, and its limit (TCP_INFO). */
 void wr_socket_accept_queue(int fd, unsigned *length, unsigned *limit);
+/* Connections that a listening socket's queue had no room for, ever: the kernel drops them and clients try again (SO_MEMINFO). */
+uint64_t wr_socket_accept_drops(int fd);
+/* Microseconds, in whole milliseconds, since a connected socket last received something, its connection included (TCP_INFO). */
+uint64_t wr_socket_silence(int fd);
 
 #endif

@@ -126,6 +126,9 @@ uint64_t wr_transport_bytes_sent(const struct wr_transport *transport);
 bool wr_transport_tls_info(const struct wr_transport *transport, struct wr_tls_info *info);
 
 /* ---- gate ---- */
+/* SILENT, just accepted: reads at once what may have come already, instead of when the loop says so. Of callbacks client_hello() and
+ * closed() may come from within this call, which is made from the loop's context only (a listener's accepted()). */
+void wr_transport_look(struct wr_transport *transport);
 /* Goes on with a handshake paused by WAIT. */
 void wr_transport_admit(struct wr_transport *transport);
 /* Before OPEN only. RESET and CLOSE close at once (as wr_transport_close()). ALERT drains, says so and ends: flushed()

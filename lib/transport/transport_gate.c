@@ -105,6 +105,12 @@ bool wr_transport_gate_read(struct wr_transport *transport)
 
 /* ---- verdicts ---- */
 
+void wr_transport_look(struct wr_transport *transport)
+{
+    transport->ready |= WR_IO_READ;
+    wr_transport_read(transport);
+}
+
 void wr_transport_admit(struct wr_transport *transport)
 {
     if (!wr_transport_is_live(transport) || transport->gate != WR_GATE_WAITING)

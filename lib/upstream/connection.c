@@ -259,10 +259,20 @@ static void broken(void *owner, enum wr_err why)
     wr_cluster_slot_freed(cluster);
 }
 
+static void flooded(void *owner, enum wr_flood kind)
+{
+    struct wr_upstream_connection *connection = owner;
+    struct wr_cluster *cluster = connection->cluster;
+    wr_metric_inc(&cluster->metrics->upstream_h2_floods[kind]);
+    wr_log(WR_LOG_WARN, "upstream", "%s: %s sent more than its budget of %s, connection closed",
+           cluster->options->name, connection->endpoint->options->text, wr_flood_label(kind));
+}
+
 static const struct wr_client_codec_events codec_events = {
     .stream_closed = stream_closed,
     .broken = broken,
     .limit_told = limit_told,
+    .flooded = flooded,
 };
 
 /* ---- what the transport says before there is a codec, and after ---- */

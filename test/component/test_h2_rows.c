@@ -154,6 +154,61 @@ Test(h2_rows, trailers_with_pseudo_fields_or_without_end)
     h2_rig_free(rig);
 }
 
+/* Row 21. What breaks the rules of HTTP/2, or contradicts what came before, is a stream error; what only has no place there is left out. */
+struct trailer_case {
+    const char *fields;
+    bool reset;
+};
+
+static void expect_trailers(const struct trailer_case *c)
+{
+    char fields[128];
+    struct h2_rig *rig = started();
+    (void)snprintf(fields, sizeof(fields), "x-sum: 7\n%s", c->fields);
+    h2_put_headers(&rig->out, 1, 0, POST);
+    h2_put_data(&rig->out, 1, 0, "hello");
+    h2_put_headers(&rig->out, 1, H2_END_STREAM, fields);
+    h2_rig_send(rig);
+    if (c->reset) {
+        cr_expect(h2_rig_heard(rig, "RST/1[1] "), "%s: %s", c->fields, rig->frames.p);
+        cr_expect_str_eq(rig->requests.p, "", "%s: %s", c->fields, rig->requests.p);
+        cr_expect(rig->calls[0].collector.aborted, "%s", c->fields);
+    } else {
+        cr_expect_not(h2_rig_heard(rig, "RST/"), "%s: %s", c->fields, rig->frames.p);
+        cr_expect_str_eq(rig->requests.p, "POST a.test / [hello]  +x-sum=7;\n", "%s: %s", c->fields,
+                         rig->requests.p);
+    }
+    h2_rig_get(rig, 3, "");
+    cr_expect(h2_rig_heard(rig, "HEADERS/3+ES[:status=200;"), "%s", c->fields);
+    h2_rig_free(rig);
+}
+
+Test(h2_rows, trailers_that_do_not_belong_there)
+{
+    static const struct trailer_case cases[] = {
+        {"", false},
+        {":path: /\n", true},
+        {":authority: b.test\n", true},
+        {":status: 200\n", true},
+        {":fun: 1\n", true},
+        {"connection: close\n", true},
+        {"transfer-encoding: chunked\n", true},
+        {"upgrade: h2c\n", true},
+        {"te: gzip\n", true},
+        {"Upper: x\n", true},
+        {"content-length: 6\n", true},
+        {"content-length: 5\n", false},
+        {"host: b.test\n", false},
+        {"te: trailers\n", false},
+        {"expect: 100-continue\n", false},
+        {"authorization: x\n", false},
+        {"cookie: a=b\n", false},
+        {"x-forwarded-for: 6.6.6.6\n", false},
+    };
+    for (size_t i = 0; i < WR_COUNT_OF(cases); i++)
+        expect_trailers(&cases[i]);
+}
+
 Test(h2_rows, methods_that_are_not_served)
 {
     struct h2_rig *rig = started();

@@ -19,25 +19,25 @@ struct admission_rig {
 };
 
 /* No rule is on but the limits that are given; a turn has no end. */
-struct wr_admission_options rig_options(uint32_t limit);
-void rig_start(struct admission_rig *rig, const struct wr_admission_options *options);
+struct wr_admission_options controller_options(uint32_t limit);
+void controller_start(struct admission_rig *rig, const struct wr_admission_options *options);
 /* All tickets leave. */
-void rig_stop(struct admission_rig *rig);
+void controller_stop(struct admission_rig *rig);
 
-struct wr_admission_decision rig_ask(struct admission_rig *rig, uint64_t source,
-                                     enum wr_handshake_class claimed);
+struct wr_admission_decision controller_ask(struct admission_rig *rig, uint64_t source,
+                                            enum wr_handshake_class claimed);
 /* FIRST to END-1 become silent, each from a source of its own. */
-void rig_come(struct admission_rig *rig, unsigned first, unsigned end);
-struct wr_admission_decision rig_arrive(struct admission_rig *rig, unsigned i,
-                                        struct wr_admission_source source);
-struct wr_admission_decision rig_hello(struct admission_rig *rig, unsigned i,
-                                       enum wr_handshake_class claimed);
+void controller_come(struct admission_rig *rig, unsigned first, unsigned end);
+struct wr_admission_decision controller_arrive(struct admission_rig *rig, unsigned i,
+                                               struct wr_admission_source source);
+struct wr_admission_decision controller_hello(struct admission_rig *rig, unsigned i,
+                                              enum wr_handshake_class claimed);
 /* FIRST to END-1 arrive and wait. */
-void rig_queue(struct admission_rig *rig, unsigned first, unsigned end,
-               enum wr_handshake_class claimed);
-bool rig_run(struct admission_rig *rig);
-void rig_leave(struct admission_rig *rig, unsigned i, enum wr_handshake_outcome outcome,
-               bool resumed, uint64_t cost);
-struct wr_admission_gauges rig_gauges(const struct admission_rig *rig);
+void controller_queue(struct admission_rig *rig, unsigned first, unsigned end,
+                      enum wr_handshake_class claimed);
+bool controller_run(struct admission_rig *rig);
+void controller_leave(struct admission_rig *rig, unsigned i, enum wr_handshake_outcome outcome,
+                      bool resumed, uint64_t cost);
+struct wr_admission_gauges controller_gauges(const struct admission_rig *rig);
 
 #endif

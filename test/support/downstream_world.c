@@ -38,6 +38,7 @@ static void set_options(struct world *world)
                       .max_delay = WR_NEVER,
                       .max_source_share = 100,
                       .turn_budget = WR_NEVER},
+        .refusal_share = 100,
         .access = {.source_bits_ipv4 = 32, .source_bits_ipv6 = 64},
         .timeouts = {.client_hello = 5 * WR_SEC,
                      .handshake = 10 * WR_SEC,

@@ -192,10 +192,17 @@ static void on_limit_told(void *owner, unsigned limit)
     text_say(&rig->events, "limit:%u ", limit);
 }
 
+static void on_flooded(void *owner, enum wr_flood kind)
+{
+    struct h2_rig *rig = owner;
+    text_say(&rig->events, "flooded:%s ", wr_flood_label(kind));
+}
+
 static const struct wr_client_codec_events client_events = {
     .stream_closed = on_stream_closed,
     .broken = on_broken,
     .limit_told = on_limit_told,
+    .flooded = on_flooded,
 };
 
 static void on_established(void *owner)

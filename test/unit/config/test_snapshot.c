@@ -60,7 +60,7 @@ Test(snapshot, smallest_file_has_safe_defaults)
     const struct wr_downstream_options *d = &s->listeners[0].downstream;
     cr_expect_str_eq(d->name, "127.0.0.1:0");
     cr_expect_null(d->tls);
-    cr_expect_eq(d->admission.max_pending_handshakes, 100);
+    cr_expect_eq(d->admission.max_pending_handshakes, 1000);
     cr_expect_eq(d->refuse_with, WR_REFUSE_RESET);
     cr_expect_eq(d->timeouts.client_hello, 5 * WR_SEC);
     cr_expect_eq(d->timeouts.request, WR_NEVER);
@@ -141,7 +141,8 @@ Test(snapshot, http2_is_on_and_has_budgets)
               "clusters:\n"
               "  - {name: a, endpoints: [127.0.0.1:1]}\n"
               "  - name: b\n    endpoints: [127.0.0.1:1]\n    protocol: http2\n"
-              "    http2: {max_concurrent_streams: 9, ping_interval: infinity, ping_timeout: 1s}\n"
+              "    http2: {max_concurrent_streams: 9, ping_interval: infinity, ping_timeout: 1s,\n"
+              "            budgets: {reset: {burst: 6, per_second: 7}, ping: {burst: 8}}}\n"
               "  - {name: c, endpoints: [127.0.0.1:1], protocol: http1}\n",
               &reports);
     cr_assert_not_null(s, "%s", reports.text);
@@ -167,6 +168,16 @@ Test(snapshot, http2_is_on_and_has_budgets)
     cr_expect_eq(s->clusters[0].protocol, WR_CLUSTER_AUTO);
     cr_expect_eq(s->clusters[0].codec.h2.max_concurrent_streams, 100);
     cr_expect_eq(s->clusters[0].codec.h2.ping_interval, 15 * WR_SEC);
+    const struct wr_h2_budget *usual = s->clusters[0].codec.h2.budgets;
+    const struct wr_h2_budget *own = s->clusters[1].codec.h2.budgets;
+    cr_expect_eq(usual[WR_FLOOD_RESET].burst, UINT32_MAX);
+    cr_expect_eq(usual[WR_FLOOD_PING].burst, 10000);
+    cr_expect_eq(usual[WR_FLOOD_PING].per_second, 1000);
+    cr_expect_eq(own[WR_FLOOD_RESET].burst, 6);
+    cr_expect_eq(own[WR_FLOOD_RESET].per_second, 7);
+    cr_expect_eq(own[WR_FLOOD_PING].burst, 8);
+    cr_expect_eq(own[WR_FLOOD_PING].per_second, 1000);
+    cr_expect_eq(own[WR_FLOOD_EMPTY].burst, 10000);
     cr_expect_eq(s->clusters[1].protocol, WR_CLUSTER_HTTP2);
     cr_expect_eq(s->clusters[1].codec.h2.max_concurrent_streams, 9);
     cr_expect_eq(s->clusters[1].codec.h2.ping_interval, WR_NEVER);
