@@ -238,10 +238,10 @@ static const struct wr_schema_field upstream_budgets_fields[] = {
 #include "base/flood.def"
 };
 #undef FLOOD
-#define BUDGETS_MAP(whose_fields)                                                      \
-    {                                                                                  \
-        .name = "budgets", .fields = whose_fields, .count = WR_COUNT_OF(whose_fields), \
-        .size = sizeof(struct wr_model_budgets)                                        \
+#define BUDGETS_MAP(whose_fields)                                                        \
+    {                                                                                    \
+        .name = "budgets", .fields = (whose_fields), .count = WR_COUNT_OF(whose_fields), \
+        .size = sizeof(struct wr_model_budgets)                                          \
     }
 static const struct wr_schema_map client_budgets_map = BUDGETS_MAP(client_budgets_fields);
 static const struct wr_schema_map upstream_budgets_map = BUDGETS_MAP(upstream_budgets_fields);
