@@ -146,6 +146,7 @@ static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from,
         .max_concurrent_streams = wr_snapshot_u32(from->max_concurrent_streams),
         .connection_window = wr_snapshot_u32(from->connection_window),
         .stream_window = stream_window,
+        .stream_window_max = wr_snapshot_u32(from->stream_window_max),
         .header_table_size = wr_snapshot_u32(from->header_table_size),
         .ping_interval = from->ping_interval,
         .ping_timeout = from->ping_timeout,
@@ -154,8 +155,17 @@ static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from,
     return options;
 }
 
+static bool has_critical(const struct wr_model *model, struct wr_str cluster)
+{
+    const struct wr_model_listener *listeners = model->listeners.items;
+    for (size_t i = 0; i < model->listeners.count; i++)
+        if (wr_snapshot_has_critical(&listeners[i].routes, &cluster))
+            return true;
+    return false;
+}
+
 static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *errors,
-                          const struct wr_model_cluster *model, uint32_t stream_window,
+                          const struct wr_model *all, const struct wr_model_cluster *model,
                           struct wr_cluster_options *cluster)
 {
     *cluster = (struct wr_cluster_options){
@@ -172,10 +182,11 @@ static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *err
         .retry_budget_percent = wr_snapshot_u32(model->retry.budget),
         .retry_connect = (model->retry.on & WR_RETRY_ON_CONNECT) != 0,
         .retry_reused = (model->retry.on & WR_RETRY_ON_REUSED) != 0,
+        .requests = wr_snapshot_requests(errors, &model->requests, has_critical(all, model->name)),
         .codec = {.head_limit = 64u << 10,
                   .fields_limit = 200,
                   .chunk_overhead = 64u << 10,
-                  .h2 = http2_of(&model->http2, stream_window)},
+                  .h2 = http2_of(&model->http2, least_buffer(all))},
     };
     build_endpoints(owned, errors, model, cluster);
     build_tls(owned, errors, model, cluster);
@@ -186,7 +197,6 @@ void wr_snapshot_build_clusters(struct wr_snapshot_owned *owned, struct wr_error
 {
     const struct wr_model_cluster *clusters = model->clusters.items;
     size_t count = model->clusters.count;
-    uint32_t stream_window = least_buffer(model);
 
     owned->clusters = wr_arena_alloc_zero(&owned->arena, (count + 1) * sizeof(*owned->clusters));
     owned->snapshot.clusters = owned->clusters;
@@ -197,6 +207,6 @@ void wr_snapshot_build_clusters(struct wr_snapshot_owned *owned, struct wr_error
                 wr_errors_add(errors, clusters[i].base.mark,
                               "cluster \"%.*s\" is given twice, first on line %u, expected once",
                               WR_STR_ARG(clusters[i].name), clusters[j].base.mark.line);
-        build_cluster(owned, errors, &clusters[i], stream_window, &owned->clusters[i]);
+        build_cluster(owned, errors, model, &clusters[i], &owned->clusters[i]);
     }
 }
