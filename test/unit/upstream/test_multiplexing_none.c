@@ -1,5 +1,5 @@
 /* A peer that allows no exchange for now (MAX_CONCURRENT_STREAMS 0): who asks for it waits, and no other connection is made to it. What
- * retries may be is a share of first tries. */
+ * retries may be is a share of first tries; they are served first. */
 #include "scripted.h"
 
 TestSuite(multiplexing_none, .init = setup, .fini = teardown);
@@ -103,4 +103,27 @@ Test(multiplexing_none, retries_are_a_share_of_first_tries)
     for (unsigned i = 0; i < 60; i++)
         allowed += wr_cluster_allow_retry(cluster, false);
     cr_expect_eq(allowed, 10, "%u", allowed);
+}
+
+/* What a peer has not looked at has waited before. */
+Test(multiplexing_none, retries_are_served_first)
+{
+    first_limit = 2;
+    options.max_connections = 1;
+    ask(&wishes[0]);
+    until_made(1);
+    tell_limit(fakes[0], 1);
+    ask_many(1, 2);
+    for (unsigned i = 3; i < 5; i++) {
+        wr_upstream_request_init(&wishes[i].request, &wish_events, &wishes[i].exchange);
+        wishes[i].request.again = true;
+        wr_cluster_request(cluster, &wishes[i].request);
+    }
+    static const unsigned order[] = {3, 4, 1, 2};
+    for (unsigned i = 0; i < 4; i++) {
+        fake_end(fakes[0], 0, true);
+        settle();
+        cr_expect(wishes[order[i]].attached, "%u", order[i]);
+        cr_expect_eq(attached_count(), 2 + i);
+    }
 }
