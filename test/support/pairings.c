@@ -290,7 +290,7 @@ static struct pairing_seen see_h2(struct h2_peer *h2)
     struct pairing_seen seen = {0};
 
     while (strstr(h2_peer_log(h2), "+ES[") == NULL && strstr(h2_peer_log(h2), "RST/1[") == NULL)
-        if (!h2_peer_settles(h2))
+        if (!h2_peer_reads(h2))
             break;
     (void)h2_peer_settles(h2);
     for (const char *at = h2_peer_log(h2); *at != '\0';) {
