@@ -6,8 +6,8 @@
 /* Endpoints tried for one request when connections cannot be made. */
 #define MAX_CONNECTS 3
 /* A request that surely was not processed goes again up to so often: a connection of HTTP/2 may refuse streams that were on their
- * way when it lowered its limit, and the next one too. */
-#define MAX_UNSENT_RESENDS 4
+ * way when it lowered its limit, or said GOAWAY after so many requests, and the next one too. */
+#define MAX_UNSENT_RESENDS 8
 
 static void ask(struct wr_attempt *attempt, bool fresh);
 
@@ -21,8 +21,9 @@ static bool may_resend(const struct wr_attempt *attempt, enum wr_err why)
     const struct wr_exchange *exchange = attempt->exchange;
     enum wr_err_retry rule = wr_err_info(why)->retry;
     bool expected = attempt->reused || exchange->request_unsent;
-    unsigned most = exchange->request_unsent ? MAX_UNSENT_RESENDS : 1;
-    if (!expected || attempt->resends >= most || attempt->answering || rule == WR_RETRY_NEVER)
+    bool enough = exchange->request_unsent ? attempt->unsent >= MAX_UNSENT_RESENDS
+                                           : attempt->resends > attempt->unsent;
+    if (!expected || enough || attempt->answering || rule == WR_RETRY_NEVER)
         return false;
     bool idempotent =
         rule == WR_RETRY_IDEMPOTENT && wr_method_is_idempotent(exchange->request.head->method);
@@ -146,6 +147,7 @@ static bool response_failed(void *owner, enum wr_err why)
     note_failure(attempt, why);
     if (may_resend(attempt, why)) {
         attempt->resends++;
+        attempt->unsent += exchange->request_unsent;
         wr_message_rewind(&exchange->request);
         /* Those in use may be as near their end as that one was; on a new one it is among the first. */
         ask(attempt, true);

@@ -23,7 +23,8 @@ struct wr_attempt {
     bool reused;  /* sent on a connection from the pool */
     unsigned
         resends; /* after a failure before the response; connections that could not be made do not count */
-    bool answering; /* some response head has come, interim ones too */
+    unsigned unsent; /* of these, what surely was not processed */
+    bool answering;  /* some response head has come, interim ones too */
 };
 
 /* The head of the request is as it is to be sent. ADMIT is told of the response. */
