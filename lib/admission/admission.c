@@ -281,7 +281,9 @@ struct wr_admission_gauges wr_admission_gauges(const struct wr_admission *admiss
         .busy = busy ? wr_time_since(admission->busy_since, now) : 0,
         .delayed = admission->delay.exceeded,
     };
-    for (enum wr_handshake_class class = 0; class < WR_CLASS__COUNT; class ++)
+    for (enum wr_handshake_class class = 0; class < WR_CLASS__COUNT; class ++) {
         gauges.cost[class] = wr_budget_cost(&admission->budget, class);
+        gauges.measured[class] = wr_budget_is_measured(&admission->budget, class);
+    }
     return gauges;
 }
