@@ -51,13 +51,14 @@ class WeirStorm(Weir):
     """As its defaults are, or with some keys of `admission` set."""
 
     about = "weir, default limits"
+    more = ""  # further keys of `admission`, as text
 
     def __init__(self, *arguments, admission=None, **others):
         super().__init__(*arguments, **others)
         self.admission = admission or {}
 
     def configuration(self):
-        keys = ", ".join(f"{key}: {value}" for key, value in self.admission.items())
+        keys = ", ".join([f"{key}: {value}" for key, value in self.admission.items()] + [self.more] * bool(self.more))
         return super().configuration().replace("admission: {max_pending_handshakes: 1024}", f"admission: {{{keys}}}")
 
 

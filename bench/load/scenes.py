@@ -85,8 +85,8 @@ class Stage:
 
 
 PEAK_TEXT = "64 clients in a closed loop"
-LOAD_HEAD = ("server", "offered, of peak", "offered/s", "late, ms p99", "finished in time/s", "of peak", "wait, ms p50 / p99 / max",
-             "established, ms p50 / p99 / max: before", "during", "after", "fresh during, ms", "backlog, queue", "first after, ms",
+LOAD_HEAD = ("server", "offered, of peak", "offered/s", "late, ms p99", "finished in time/s", "of peak", "server's share of its core", "finished in a second of it",
+             "wait, ms p50 / p99 / max", "established, ms p50 / p99 / max: before", "during", "after", "fresh during, ms", "backlog, queue", "first after, ms",
              "idle after, s", "refused")
 
 
@@ -95,6 +95,7 @@ def load_row(seen):
     first = seen["first_after"]
     return (seen["server"], f"{seen['multiple']:g}x", number(found["offered_a_second"], 0), number(found["late_ms"]["p99"]),
             number(seen["goodput"], 0), f"{seen['goodput'] / base:.0%}",
+            *((f"{seen['busy']:.0%}", number(seen["goodput"] / seen["busy"], 0)) if seen["busy"] else ("-", "-")),
             " / ".join(number(found["ms"][name]) for name in ("p50", "p99", "max")),
             *(three(seen["established"][when]) for when in ("before", "during", "after")), three(seen["fresh"], 0),
             f"{seen['backlog']:.0f}, {seen['queue']}",
@@ -151,7 +152,8 @@ def connections(stage):
         counters = difference(before, Metrics(server).read())
         server.stop()
         runs.append({"server": name, "storm": seen, "counters": counters, "drops": kernel_drops() - queue})
-        show_account(name, seen, counters, runs[-1]["drops"])
+        if not show_account(name, seen, counters, runs[-1]["drops"]):
+            raise Failed(f"{name}: the account does not add up")
     return runs
 
 
@@ -162,6 +164,7 @@ def kernel_drops():
 
 
 def show_account(name, seen, counters, drops):
+    """Whether it adds up on each side, and between the two."""
     finished = seen["full"] + seen["resumed"]
     refused = seen["reset"] + seen["alert"] + seen["closed"]
     offered = seen["offered"]
@@ -170,7 +173,7 @@ def show_account(name, seen, counters, drops):
         f" + {seen['gave_up']:,} abandoned + {seen['other']:,} other: {'exact' if exact else 'NOT EXACT'};"
         f" kernel's queue overflowed {drops:,} times")
     if not counters:
-        return
+        return exact
     accepted = counters["weir_connections_accepted_total"]
     served = counters["weir_handshakes_full_total"] + counters["weir_handshakes_resumed_total"]
     reasons = {key.partition("{")[2][:-1]: value for key, value in counters.items() if key.startswith(REFUSED) and value}
@@ -181,6 +184,7 @@ def show_account(name, seen, counters, drops):
     say(f"{'':{len(name)}}  between: {unseen:,.0f} offered and never accepted (the client gave up or was reset while in the kernel's"
         f" queue: {seen['gave_up_in']['connect'] + seen['reset_in']['connect']:,}), {served - finished:,.0f} finished for the server alone"
         f" (the client gave up meanwhile: {seen['gave_up_in']['finished'] + seen['gave_up_in']['answered']:,})")
+    return exact and both and unseen >= 0 and served >= finished
 
 
 def silent(stage):

@@ -134,6 +134,13 @@ class Sampler:
         self.over.set()
         self.thread.join()
 
+    def busy(self, start, end):
+        """Share of a core that the server had; on a machine with other work that is not all it wanted."""
+        rows = [row for row in self.rows if start <= row["at"] < end]
+        if len(rows) < 2:
+            return None
+        return (rows[-1]["cpu"] - rows[0]["cpu"]) / 1e6 / (rows[-1]["at"] - rows[0]["at"])
+
     def idle_after(self, end):
         """Seconds from END until the server's core is at rest; None: not within the time it was watched."""
         for a, b in zip(self.rows, self.rows[1:]):
@@ -186,6 +193,6 @@ def weather(tools, server, rate, seconds, patience=5000, **options):
         "first_after": {"ms": first[2], "how": first[3]} if first else None,
         "backlog": max((row.get("waiting", 0) + row.get("running", 0) for row in sampler.rows), default=0),
         "queue": max((row["queue"] for row in sampler.rows), default=0),
-        "idle_after": sampler.idle_after(end), "cpu": cpu / 1e6,
+        "idle_after": sampler.idle_after(end), "busy": sampler.busy(start, end), "cpu": cpu / 1e6,
         "counters": difference(before, Metrics(server).read()),
     }

@@ -13,12 +13,6 @@ void wr_delay_init(struct wr_delay *delay, uint64_t target)
     *delay = (struct wr_delay){.target = target, .since = WR_NEVER};
 }
 
-/* Between the two marks nothing changes. */
-static bool is_on_the_other_side(const struct wr_delay *delay, uint64_t wait)
-{
-    return delay->exceeded ? wait < delay->target / 2 : wait >= delay->target;
-}
-
 static void count_windows(struct wr_delay *delay, uint64_t now)
 {
     bool in_window =
@@ -35,15 +29,14 @@ void wr_delay_observe(struct wr_delay *delay, uint64_t wait, uint64_t now)
     if (delay->target == WR_NEVER)
         return;
     count_windows(delay, now);
-    uint64_t patience = delay->exceeded ? INTERVAL : delay->target;
-    if (!is_on_the_other_side(delay, wait)) {
+    if (wait >= delay->target)
+        delay->exceeded = true;
+    if (!delay->exceeded || wait >= delay->target / 2)
         delay->since = WR_NEVER;
-    } else if (delay->since > now) {
+    else if (delay->since > now)
         delay->since = now;
-    } else if (now - delay->since >= patience) {
-        delay->exceeded = !delay->exceeded;
-        delay->since = WR_NEVER;
-    }
+    else if (now - delay->since >= INTERVAL)
+        delay->exceeded = false;
 }
 
 void wr_delay_note_served(struct wr_delay *delay)

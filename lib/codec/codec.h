@@ -22,6 +22,8 @@ struct wr_server_codec_options {
         chunk_overhead; /* bytes of chunk extensions and other framing a body: 400 (behaviour row 7) */
     size_t
         discard_limit; /* request content read and thrown away to keep a connection after an early answer */
+    uint64_t
+        head_timeout; /* HTTP/2: microseconds for a head that begins beside other requests; see head_begun() for the rest */
     uint64_t max_requests; /* on one connection, then it is closed; UINT64_MAX = no limit */
     bool underscores; /* field names with underscore are passed on instead of dropped (row 59) */
     struct wr_h2_options h2;

@@ -15,7 +15,9 @@ struct wr_h2_budget {
 
 struct wr_h2_options {
     uint32_t max_concurrent_streams;
-    uint32_t connection_window; /* bytes; a stream's window is the message's limit */
+    uint32_t connection_window; /* bytes; at least the message's limit is given */
+    uint32_t
+        stream_window_max; /* bytes a stream's window may grow to; it begins at the message's limit */
     uint32_t header_table_size; /* bytes, HPACK, both directions */
     /* Client side: microseconds of silence before a PING asks whether the peer is there (WR_NEVER: off), and how long it may
      * take to answer before the connection counts as broken. */

@@ -117,13 +117,20 @@ static void ping_expired(struct wr_deadline *deadline, uint64_t now)
 
 /* ---- what the owner asks ---- */
 
+/* Exchanges of other limits may share the connection: more than this is given stream by stream, and less cannot be taken back before
+ * it is used. */
+static size_t first_window(size_t limit)
+{
+    return limit < WR_H2_MOST_FIRST_WINDOW ? limit : WR_H2_MOST_FIRST_WINDOW;
+}
+
 static void open_exchange(struct wr_client_codec *codec, struct wr_exchange *exchange)
 {
     struct wr_h2_client *client = of(codec);
     WR_ASSERT(!client->dead);
     if (!client->introduced) {
         client->introduced = true;
-        wr_h2_session_greet(&client->session, exchange->response.limit);
+        wr_h2_session_greet(&client->session, first_window(exchange->response.limit));
     }
     struct wr_h2_stream *stream =
         wr_h2_stream_new(&client->session, exchange, &exchange->response, &exchange->request);

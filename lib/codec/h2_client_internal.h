@@ -24,6 +24,9 @@ struct wr_h2_client {
     struct wr_garbage garbage;
 };
 
+/* Bytes that SETTINGS give each stream at most. */
+#define WR_H2_MOST_FIRST_WINDOW ((size_t)64 * 1024)
+
 /* So many 1xx a response; each is held until the exchange ends. */
 #define WR_H2_MOST_INTERIM_HEADS 32
 

@@ -182,7 +182,7 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
     if (!client->introduced) {
         /* Behaviour row 23: nothing was said yet, so this answers nothing. A server may greet first, though. */
         client->introduced = true;
-        wr_h2_session_greet(&client->session, NGHTTP2_INITIAL_WINDOW_SIZE);
+        wr_h2_session_greet(&client->session, WR_H2_MOST_FIRST_WINDOW);
     }
     wr_h2_session_receive(&client->session, p, n);
     return n;

@@ -1,10 +1,13 @@
 /* What nghttp2 tells, passed on to streams and codec. */
 #include "base/assert.h"
-#include "codec/h2_stream.h"
+#include "codec/h2_window.h"
 
 /* WINDOW_UPDATEs below this are counted; each DATA frame of ours is good for some. */
 #define SMALL_INCREMENT 1024
 #define UPDATES_A_FRAME 2
+/* RST_STREAM and WINDOW_UPDATE that each stream is good for after its end: what was on its way (RFC 9113 section 5.1). */
+#define PARDONS_A_STREAM 4
+#define MOST_PARDONS 1000
 
 static struct wr_h2_session *of(void *user)
 {
@@ -19,16 +22,37 @@ static struct wr_h2_stream *stream_of(nghttp2_session *ng, int32_t id)
 
 /* ---- frames that come ---- */
 
+static void pardon(struct wr_h2_session *session)
+{
+    if (session->pardons < MOST_PARDONS)
+        session->pardons += PARDONS_A_STREAM;
+}
+
+/* nghttp2 says nothing more of these. */
+static void charge_late(struct wr_h2_session *session, const nghttp2_frame_hd *hd)
+{
+    bool late = hd->type == NGHTTP2_RST_STREAM || hd->type == NGHTTP2_WINDOW_UPDATE;
+    if (!late || hd->stream_id == 0 ||
+        nghttp2_session_find_stream(session->ng, hd->stream_id) != NULL)
+        return;
+    if (session->pardons > 0)
+        session->pardons--;
+    else
+        wr_h2_session_charge(session, WR_FLOOD_EMPTY);
+}
+
 static int on_begin_frame(nghttp2_session *ng, const nghttp2_frame_hd *hd, void *user)
 {
-    (void)ng;
+    struct wr_h2_session *session = of(user);
     bool ack = (hd->flags & NGHTTP2_FLAG_ACK) != 0;
+    charge_late(session, hd);
     switch (hd->type) {
     case NGHTTP2_CONTINUATION:
         wr_h2_session_charge(user, WR_FLOOD_CONTINUATION);
         break;
     case NGHTTP2_PING:
-        wr_h2_session_charge(user, WR_FLOOD_PING);
+        if (!ack)
+            wr_h2_session_charge(user, WR_FLOOD_PING);
         break;
     case NGHTTP2_SETTINGS:
         if (!ack)
@@ -39,6 +63,8 @@ static int on_begin_frame(nghttp2_session *ng, const nghttp2_frame_hd *hd, void 
         wr_h2_session_charge(user, WR_FLOOD_PRIORITY);
         break;
     case NGHTTP2_HEADERS:
+        /* A stream that is there before its head: PRIORITY_UPDATE was first (RFC 9218 section 7.1). */
+        session->prioritised = nghttp2_session_find_stream(ng, hd->stream_id) != NULL;
         if (hd->length == 0)
             wr_h2_session_charge(user, WR_FLOOD_EMPTY);
         break;
@@ -69,7 +95,9 @@ static int on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, voi
         if (stream == NULL)
             return 0;
         (void)nghttp2_session_set_stream_user_data(ng, id, stream);
-        share(ng, id);
+        if (!session->prioritised)
+            share(ng, id);
+        pardon(session);
     }
     if (stream == NULL)
         return 0;
@@ -167,6 +195,12 @@ static int on_frame_recv(nghttp2_session *ng, const nghttp2_frame *frame, void *
         session->events->frame(session, frame);
         break;
     case NGHTTP2_PING:
+        if (wr_h2_window_answered(session, frame))
+            break;
+        if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
+            wr_h2_session_charge(session, WR_FLOOD_PING);
+        session->events->frame(session, frame);
+        break;
     case NGHTTP2_GOAWAY:
         session->events->frame(session, frame);
         break;
@@ -186,6 +220,30 @@ static int on_invalid_frame(nghttp2_session *ng, const nghttp2_frame *frame, int
 
 /* ---- frames that go ---- */
 
+/* An end that we have not asked for: the peer has broken the rules, or put more settings into a frame than there are. */
+static void goaway_sent(struct wr_h2_session *session, const nghttp2_frame *frame)
+{
+    uint32_t code = frame->goaway.error_code;
+    if (frame->goaway.last_stream_id == INT32_MAX && session->events->sent_notice != NULL)
+        session->events->sent_notice(session);
+    if (code == NGHTTP2_NO_ERROR || session->err != WR_OK)
+        return;
+    if (code == NGHTTP2_ENHANCE_YOUR_CALM)
+        wr_h2_session_flooded(session, WR_FLOOD_SETTINGS);
+    else
+        session->err = session->server ? WR_ERR_BAD_REQUEST : WR_ERR_BAD_RESPONSE;
+    session->ending = true;
+}
+
+static void head_sent(struct wr_h2_stream *stream)
+{
+    if (!stream->session->server && !stream->head_sent) {
+        wr_h2_window_open(stream);
+        pardon(stream->session);
+    }
+    stream->head_sent = true;
+}
+
 static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, void *user)
 {
     struct wr_h2_session *session = of(user);
@@ -198,13 +256,10 @@ static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, void *
         break;
     case NGHTTP2_HEADERS:
         if (stream != NULL)
-            stream->head_sent = true;
+            head_sent(stream);
         break;
     case NGHTTP2_GOAWAY:
-        if (frame->goaway.error_code != NGHTTP2_NO_ERROR && session->err == WR_OK) {
-            session->err = session->server ? WR_ERR_BAD_REQUEST : WR_ERR_BAD_RESPONSE;
-            session->ending = true;
-        }
+        goaway_sent(session, frame);
         return 0;
     default:
         return 0;

@@ -34,6 +34,8 @@ void wr_h2_server_give_up(struct wr_h2_stream *stream, enum wr_err why)
     if (stream->exchange == NULL)
         return;
     stream->why = why;
+    if (wr_err_info(why)->side == WR_SIDE_CLIENT && !wr_h2_server_of(stream->session)->client_ended)
+        wr_h2_stream_charge_reset(stream->session, stream);
     wr_h2_stream_reset(stream, wr_err_info(why)->h2_code);
     wr_h2_server_finish(stream, why);
 }
@@ -141,6 +143,12 @@ void wr_h2_server_frame(struct wr_h2_session *session, const nghttp2_frame *fram
         last_goaway(server);
 }
 
+/* Only now: nghttp2 sends a PING before whatever else waits. */
+void wr_h2_server_sent_notice(struct wr_h2_session *session)
+{
+    (void)nghttp2_submit_ping(session->ng, NGHTTP2_FLAG_NONE, drain_ping);
+}
+
 void wr_h2_server_drain(struct wr_h2_server *server)
 {
     struct wr_h2_session *session = &server->session;
@@ -148,7 +156,6 @@ void wr_h2_server_drain(struct wr_h2_server *server)
         return;
     server->draining = true;
     (void)nghttp2_submit_shutdown_notice(session->ng);
-    (void)nghttp2_submit_ping(session->ng, NGHTTP2_FLAG_NONE, drain_ping);
     wr_loop_deadline_set(server->host->loop, &server->drain_deadline,
                          wr_loop_now(server->host->loop) + DRAIN_ROUND_TRIP);
     wr_h2_session_later(session);

@@ -55,6 +55,7 @@ void wr_h2_server_finish_all(struct wr_h2_server *server, enum wr_err why);
 void wr_h2_server_broken(struct wr_h2_server *server, enum wr_err why);
 void wr_h2_server_over(struct wr_h2_session *session);
 void wr_h2_server_drain(struct wr_h2_server *server);
+void wr_h2_server_sent_notice(struct wr_h2_session *session);
 void wr_h2_server_frame(struct wr_h2_session *session, const nghttp2_frame *frame);
 
 /* ---- h2_server_write.c ---- */

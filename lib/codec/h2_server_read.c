@@ -15,7 +15,7 @@ static struct wr_h2_server *server_of(const struct wr_h2_stream *stream)
 static void refuse(struct wr_h2_session *session, int32_t id)
 {
     (void)nghttp2_submit_rst_stream(session->ng, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
-    wr_h2_session_charge(session, WR_FLOOD_RESET);
+    wr_h2_stream_charge_reset(session, NULL);
 }
 
 /* The exchange is there from the first frame of its head on: a head that never becomes whole, or is malformed, is seen in
@@ -28,6 +28,11 @@ static struct wr_h2_stream *begun(struct wr_h2_session *session, int32_t id)
         return NULL;
     }
     struct wr_exchange *exchange = wr_exchange_open(server->host, server->client);
+    if (session->count >
+        0) { /* else the connection is in a head, and its owner has a deadline for that */
+        exchange->head_timeout = server->options->head_timeout;
+        wr_exchange_rearm(exchange);
+    }
     struct wr_h2_stream *stream =
         wr_h2_stream_new(session, exchange, &exchange->request, &exchange->response);
     stream->id = id;
@@ -120,16 +125,22 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
     return n;
 }
 
-/* A request that will never be whole, or NULL. */
-static struct wr_h2_stream *cut_request(struct wr_h2_session *session)
+/* The first stream that IS so, or NULL. */
+static struct wr_h2_stream *first(struct wr_h2_session *session,
+                                  bool (*is)(const struct wr_h2_stream *stream))
 {
     for (struct wr_list *link = session->streams.next; link != &session->streams;
          link = link->next) {
         struct wr_h2_stream *stream = WR_CONTAINER_OF(link, struct wr_h2_stream, link);
-        if (stream->incoming != WR_H2_IN_WHOLE)
+        if (is(stream))
             return stream;
     }
     return NULL;
+}
+
+static bool is_cut(const struct wr_h2_stream *stream)
+{
+    return stream->incoming != WR_H2_IN_WHOLE;
 }
 
 /* What was asked for whole is still answered (behaviour row 25). */
@@ -138,7 +149,7 @@ static void on_read_end(void *owner, bool clean)
     struct wr_h2_server *server = owner;
     (void)clean; /* END_STREAM tells what is whole */
     server->client_ended = true;
-    for (struct wr_h2_stream *cut; (cut = cut_request(&server->session)) != NULL;) {
+    for (struct wr_h2_stream *cut; (cut = first(&server->session, is_cut)) != NULL;) {
         if (wr_h2_server_awaits_rest(cut))
             wr_h2_server_forgo_rest(cut);
         else
@@ -193,10 +204,30 @@ static void tell_phase(struct wr_h2_server *server)
         server->events->idle(server->owner);
 }
 
+/* It has something to say, and no window for it. */
+static bool is_blocked(const struct wr_h2_stream *stream)
+{
+    nghttp2_session *ng = stream->session->ng;
+    const struct wr_message *response = stream->out;
+    bool more = response->content.length > 0 || response->state == WR_MESSAGE_ENDED;
+    return more && stream->outgoing == WR_H2_OUT_OPEN &&
+           (nghttp2_session_get_stream_remote_window_size(ng, stream->id) <= 0 ||
+            nghttp2_session_get_remote_window_size(ng) <= 0);
+}
+
+/* A client that has ended will not give any window again. */
+static void give_up_blocked(struct wr_h2_session *session)
+{
+    for (struct wr_h2_stream *blocked; (blocked = first(session, is_blocked)) != NULL;)
+        wr_h2_server_give_up(blocked, WR_ERR_CLIENT_CLOSED);
+}
+
 static void settled(struct wr_h2_session *session)
 {
     struct wr_h2_server *server = wr_h2_server_of(session);
     wr_h2_server_give_up_failed(server);
+    if (server->client_ended)
+        give_up_blocked(session);
     /* Whatever else is asked for upstream would be for nobody. */
     if (session->err != WR_OK)
         wr_h2_server_finish_all(server, session->err);
@@ -215,6 +246,7 @@ const struct wr_h2_session_events wr_h2_server_session_events = {
     .begun = begun,
     .head = head_came,
     .unwanted = wr_h2_server_unwanted,
+    .sent_notice = wr_h2_server_sent_notice,
     .sent_end = wr_h2_server_sent_end,
     .closed = wr_h2_server_closed,
     .frame = wr_h2_server_frame,
@@ -230,8 +262,7 @@ static void on_stop(void *source, enum wr_err why)
 {
     struct wr_h2_stream *stream = source;
     (void)why;
-    if (stream->incoming == WR_H2_IN_OPEN || stream->incoming == WR_H2_IN_HELD)
-        stream->incoming = stream->early_end ? WR_H2_IN_WHOLE : WR_H2_IN_UNWANTED;
+    wr_h2_stream_unwant(stream);
 }
 
 const struct wr_source_ops wr_h2_server_source_ops = {

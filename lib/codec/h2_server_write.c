@@ -58,8 +58,7 @@ static void settle_tunnel(struct wr_h2_stream *stream, const struct wr_head *hea
         wr_h2_stream_release_held(stream);
         return;
     }
-    wr_bytes_clear(&stream->early);
-    stream->incoming = stream->early_end ? WR_H2_IN_WHOLE : WR_H2_IN_UNWANTED;
+    wr_h2_stream_unwant(stream);
     wr_message_end(stream->in, NULL);
 }
 
@@ -123,7 +122,8 @@ void wr_h2_server_unwanted(struct wr_h2_stream *stream, size_t n)
 {
     if (n <= stream->discard) {
         stream->discard -= n;
-        wr_exchange_progress(stream->exchange);
+        if (!wr_h2_server_awaits_rest(stream)) /* it has `inactivity` in all */
+            wr_exchange_progress(stream->exchange);
         wr_h2_stream_on_room(stream, n);
     } else if (wr_h2_server_awaits_rest(stream)) {
         wr_h2_server_forgo_rest(stream);

@@ -90,7 +90,7 @@ void wr_h2_session_fail(struct wr_h2_session *session, enum wr_err err)
     wr_h2_session_end(session, wr_err_info(err)->h2_code);
 }
 
-static void exceeded(struct wr_h2_session *session, enum wr_flood kind)
+void wr_h2_session_flooded(struct wr_h2_session *session, enum wr_flood kind)
 {
     wr_h2_session_fail(session, WR_ERR_FLOODED);
     session->events->flooded(session, kind);
@@ -102,7 +102,7 @@ void wr_h2_session_charge(struct wr_h2_session *session, enum wr_flood kind)
         wr_h2_bucket_spend(&session->buckets[kind], &session->options->budgets[kind],
                            wr_loop_now(session->loop)))
         return;
-    exceeded(session, kind);
+    wr_h2_session_flooded(session, kind);
 }
 
 void wr_h2_session_close(struct wr_h2_session *session)
@@ -127,10 +127,10 @@ static void receive_failed(struct wr_h2_session *session, int error)
 {
     switch (error) {
     case NGHTTP2_ERR_TOO_MANY_CONTINUATIONS:
-        exceeded(session, WR_FLOOD_CONTINUATION);
+        wr_h2_session_flooded(session, WR_FLOOD_CONTINUATION);
         break;
     case NGHTTP2_ERR_FLOODED: /* too many acknowledgements wait to be sent */
-        exceeded(session, WR_FLOOD_PING);
+        wr_h2_session_flooded(session, WR_FLOOD_PING);
         break;
     default:
         wr_h2_session_fail(session, session->server ? WR_ERR_BAD_REQUEST : WR_ERR_BAD_RESPONSE);
@@ -264,6 +264,7 @@ void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
 {
     const struct wr_h2_options *options = session->options;
     uint32_t window = stream_window < MOST_WINDOW ? (uint32_t)stream_window : MOST_WINDOW;
+    session->stream_window = window;
     uint32_t list =
         session->limits.block < UINT32_MAX ? (uint32_t)session->limits.block : UINT32_MAX;
     const nghttp2_settings_entry settings[] = {
@@ -283,9 +284,11 @@ void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
                                              WR_COUNT_OF(client_settings));
         WR_ASSERT(failed == 0);
     }
-    int32_t connection = options->connection_window < MOST_WINDOW
-                             ? (int32_t)options->connection_window
-                             : MOST_WINDOW;
-    (void)nghttp2_session_set_local_window_size(session->ng, NGHTTP2_FLAG_NONE, 0, connection);
+    /* One stream can use all of its window, or it would never be told of more. */
+    uint32_t connection = options->connection_window > window ? options->connection_window : window;
+    if (connection > MOST_WINDOW)
+        connection = MOST_WINDOW;
+    (void)nghttp2_session_set_local_window_size(session->ng, NGHTTP2_FLAG_NONE, 0,
+                                                (int32_t)connection);
     wr_h2_session_later(session);
 }

@@ -31,6 +31,8 @@ struct wr_h2_session_events {
     void (*unwanted)(struct wr_h2_stream *stream, size_t n);
     /* END_STREAM has come, and the message knows. May be NULL. */
     void (*got_end)(struct wr_h2_stream *stream);
+    /* GOAWAY with the last stream id there is has been written. May be NULL. */
+    void (*sent_notice)(struct wr_h2_session *session);
     /* END_STREAM has been written. */
     void (*sent_end)(struct wr_h2_stream *stream);
     /* nghttp2 has forgotten the stream: both sides have ended, or one has reset it with CODE. */
@@ -58,6 +60,11 @@ struct wr_h2_session {
     struct wr_task task;         /* writes, then settles */
     struct wr_h2_stream *fields; /* whose header block is on its way, or NULL */
     size_t held;                 /* bytes nghttp2 has allocated */
+    size_t stream_window;        /* that SETTINGS gave each stream */
+    size_t extra;                /* bytes that windows of streams have grown by, in all */
+    unsigned probe;              /* for h2_window.c: counts its PINGs and their answers */
+    unsigned pardons;            /* so many frames of streams that are over are not counted */
+    bool prioritised; /* the header block on its way is of a stream the peer has given a priority */
     bool server;
     bool entered;    /* nghttp2 is on the stack */
     bool heard;      /* anything has come */
@@ -94,5 +101,7 @@ void wr_h2_session_end(struct wr_h2_session *session, uint32_t code);
 void wr_h2_session_fail(struct wr_h2_session *session, enum wr_err err);
 /* The peer did something of KIND: counts against its budget. */
 void wr_h2_session_charge(struct wr_h2_session *session, enum wr_flood kind);
+/* The session ends because of a flood of KIND. */
+void wr_h2_session_flooded(struct wr_h2_session *session, enum wr_flood kind);
 
 #endif

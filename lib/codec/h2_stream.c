@@ -1,6 +1,7 @@
 #include "codec/h2_stream.h"
 
 #include "base/assert.h"
+#include "codec/h2_window.h"
 
 #define FRAME_HEAD 9 /* bytes: RFC 9113 section 4.1 */
 
@@ -13,6 +14,7 @@ struct wr_h2_stream *wr_h2_stream_new(struct wr_h2_session *session, struct wr_e
     stream->in = in;
     stream->out = out;
     stream->left = WR_H2_ANY_LENGTH;
+    stream->behind_since = WR_NEVER;
     wr_bytes_init(&stream->early, exchange->host->chunks);
     wr_list_push_back(&session->streams, &stream->link);
     session->count++;
@@ -26,6 +28,7 @@ void wr_h2_stream_forget(struct wr_h2_stream *stream)
         return;
     wr_list_remove(&stream->link);
     session->count--;
+    wr_h2_window_release(stream);
     stream->exchange = NULL;
     if (session->fields == stream)
         session->fields = NULL;
@@ -70,12 +73,14 @@ void wr_h2_stream_charge_reset(struct wr_h2_session *session, struct wr_h2_strea
 
 void wr_h2_stream_data(struct wr_h2_stream *stream, const uint8_t *p, size_t n)
 {
-    if (stream->incoming == WR_H2_IN_OPEN)
+    if (stream->incoming == WR_H2_IN_OPEN) {
         wr_message_put(stream->in, p, n);
-    else if (stream->incoming == WR_H2_IN_HELD)
+        wr_h2_window_came(stream, n);
+    } else if (stream->incoming == WR_H2_IN_HELD) {
         wr_bytes_append(&stream->early, p, n); /* at most a stream's window */
-    else if (stream->session->events->unwanted != NULL)
+    } else if (stream->session->events->unwanted != NULL) {
         stream->session->events->unwanted(stream, n);
+    }
 }
 
 void wr_h2_stream_data_end(struct wr_h2_stream *stream, struct wr_fields *trailers)
@@ -104,13 +109,32 @@ void wr_h2_stream_release_held(struct wr_h2_stream *stream)
         wr_h2_stream_data_end(stream, NULL);
 }
 
+/* N may be 0: what was given back before and not told yet may be worth an update of a window that has shrunk. */
+static void give_back(struct wr_h2_stream *stream, size_t n)
+{
+    if (stream->exchange == NULL || stream->incoming == WR_H2_IN_WHOLE)
+        return;
+    (void)nghttp2_session_consume_stream(stream->session->ng, stream->id, n);
+    wr_h2_session_later(stream->session);
+}
+
+void wr_h2_stream_unwant(struct wr_h2_stream *stream)
+{
+    size_t held = stream->incoming == WR_H2_IN_OPEN ? wr_message_held(stream->in) : 0;
+    if (stream->incoming == WR_H2_IN_HELD)
+        held = stream->early.length;
+    else if (stream->incoming != WR_H2_IN_OPEN)
+        return;
+    wr_bytes_clear(&stream->early);
+    stream->incoming = stream->early_end ? WR_H2_IN_WHOLE : WR_H2_IN_UNWANTED;
+    give_back(stream, held);
+}
+
 void wr_h2_stream_on_room(void *source, size_t consumed)
 {
     struct wr_h2_stream *stream = source;
-    if (stream->exchange == NULL || stream->incoming == WR_H2_IN_WHOLE)
-        return;
-    (void)nghttp2_session_consume_stream(stream->session->ng, stream->id, consumed);
-    wr_h2_session_later(stream->session);
+    if (stream->exchange != NULL)
+        give_back(stream, wr_h2_window_taken(stream, consumed));
 }
 
 /* ---- what goes ---- */

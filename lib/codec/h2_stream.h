@@ -39,6 +39,9 @@ struct wr_h2_stream {
     bool refused;    /* surely not processed; client */
     bool peer_reset; /* RST_STREAM has come */
     bool charged;    /* its reset has been counted */
+    bool limited;    /* for h2_window.c: the peer has used its window up within a round trip, */
+    bool judged;     /* whether it does has been looked at */
+    bool shrinking;  /* the sink has stalled */
     bool failed;     /* for `why`, when its head is on the way; server */
     bool
         outlived; /* nghttp2 has forgotten it, the tunnel's last bytes are still passed on; server */
@@ -47,6 +50,11 @@ struct wr_h2_stream {
     uint64_t discard;     /* so many bytes of unwanted content may still come; server */
     uint64_t left;        /* of the outgoing content; UINT64_MAX: any */
     uint64_t sent_before; /* bytes on the wire when it was opened; client */
+    unsigned misses;      /* for h2_window.c: how often it has not, in a row */
+    unsigned probe;       /* which of the session's `came` belongs to */
+    uint64_t came;
+    int64_t kept_back;     /* bytes of the window that were not given back to make it smaller */
+    uint64_t behind_since; /* when the sink was last seen to leave much where it is; WR_NEVER */
     struct wr_bytes early;
     struct wr_h2_block block;
 };
@@ -75,6 +83,8 @@ void wr_h2_stream_data(struct wr_h2_stream *stream, const uint8_t *p, size_t n);
 void wr_h2_stream_data_end(struct wr_h2_stream *stream, struct wr_fields *trailers);
 /* HELD content goes to the message now. */
 void wr_h2_stream_release_held(struct wr_h2_stream *stream);
+/* Nobody wants what is held, nor what is still to come: its window is given back, or the peer could never send the rest. */
+void wr_h2_stream_unwant(struct wr_h2_stream *stream);
 
 /* ---- what goes ---- */
 /* For submissions with content. */

@@ -104,6 +104,7 @@ struct wr_model_listener_http2 {
     bool enabled;
     uint64_t max_concurrent_streams;
     uint64_t connection_window;
+    uint64_t stream_window_max;
     uint64_t header_table_size;
     struct wr_model_budgets budgets;
 };
@@ -172,6 +173,7 @@ struct wr_model_cluster_http2 {
     struct wr_model_base base;
     uint64_t max_concurrent_streams;
     uint64_t connection_window;
+    uint64_t stream_window_max;
     uint64_t header_table_size;
     uint64_t ping_interval;
     uint64_t ping_timeout;

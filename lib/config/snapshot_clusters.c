@@ -132,6 +132,7 @@ static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from)
     struct wr_h2_options options = {
         .max_concurrent_streams = wr_snapshot_u32(from->max_concurrent_streams),
         .connection_window = wr_snapshot_u32(from->connection_window),
+        .stream_window_max = wr_snapshot_u32(from->stream_window_max),
         .header_table_size = wr_snapshot_u32(from->header_table_size),
         .ping_interval = from->ping_interval,
         .ping_timeout = from->ping_timeout,

@@ -352,6 +352,7 @@ static struct wr_h2_options http2_of(const struct wr_model_listener_http2 *from)
     struct wr_h2_options options = {
         .max_concurrent_streams = wr_snapshot_u32(from->max_concurrent_streams),
         .connection_window = wr_snapshot_u32(from->connection_window),
+        .stream_window_max = wr_snapshot_u32(from->stream_window_max),
         .header_table_size = wr_snapshot_u32(from->header_table_size),
         .ping_interval = WR_NEVER,
         .ping_timeout = WR_NEVER,
@@ -401,6 +402,7 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
         .fields_limit = (unsigned)from->limits.request_fields,
         .chunk_overhead = CHUNK_OVERHEAD,
         .discard_limit = DISCARD_LIMIT,
+        .head_timeout = from->timeouts.request_header,
         .max_requests = from->limits.requests_per_connection,
         .underscores = from->underscores,
         .h2 = http2_of(&from->http2),

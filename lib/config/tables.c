@@ -135,7 +135,7 @@ static const struct wr_schema_field admission_fields[] = {
            "connections of a worker without a byte; the oldest go"),
     WORDS(admission, refuse_with, WR_KIND_ENUM, refuse_words, "reset",
           "how a client is turned away"),
-    NUMBER(admission, refusal_share, WR_KIND_PERCENT, "5%", 0, 1, 100,
+    NUMBER(admission, refusal_share, WR_KIND_PERCENT, "100%", 0, 1, 100,
            "of the time, for refusing, while handshakes wait; 100%: no limit"),
     PLAIN(admission, trusted, WR_KIND_CIDR_LIST, NULL, 0,
           "peers that go first and have slots of their own"),
@@ -219,12 +219,18 @@ static const struct wr_schema_field upstream_budgets_fields[] = {
 static const struct wr_schema_map client_budgets_map = BUDGETS_MAP(client_budgets_fields);
 static const struct wr_schema_map upstream_budgets_map = BUDGETS_MAP(upstream_budgets_fields);
 
-#define HTTP2_KEYS(type, streams)                                                  \
-    NUMBER(type, max_concurrent_streams, WR_KIND_COUNT, streams, 0, 1, 100000,     \
-           "requests on one connection at once"),                                  \
-        NUMBER(type, connection_window, WR_KIND_SIZE, "1MiB", 0, 65535, INT32_MAX, \
-               "content on its way on one connection"),                            \
-        NUMBER(type, header_table_size, WR_KIND_SIZE, "4KiB", 0, 0, 1u << 20,      \
+#define HTTP2_KEYS(type, streams)                                                                  \
+    NUMBER(type, max_concurrent_streams, WR_KIND_COUNT, streams, 0, 1, 100000,                     \
+           "requests on one connection at once"),                                                  \
+        NUMBER(type, connection_window, WR_KIND_SIZE, "2MiB", 0, 65535, INT32_MAX,                 \
+               "content on its way on one connection, at least `limits.buffer`; and what windows " \
+               "of its "                                                                           \
+               "streams may have grown by, in all"),                                               \
+        NUMBER(type, stream_window_max, WR_KIND_SIZE, "1MiB", 0, 0, INT32_MAX,                     \
+               "content held of one request or response when it comes fast from far and is taken " \
+               "at once; it "                                                                      \
+               "begins with `limits.buffer`"),                                                     \
+        NUMBER(type, header_table_size, WR_KIND_SIZE, "4KiB", 0, 0, 1u << 20,                      \
                "of HPACK, each direction")
 
 static const struct wr_schema_field listener_http2_fields[] = {
@@ -271,7 +277,7 @@ static const struct wr_schema_field listener_fields[] = {
     PLAIN(listener, name, WR_KIND_STRING, NULL, WR_SCHEMA_NOT_EMPTY,
           "for logs and metrics; the address when left out"),
     PLAIN(listener, bind, WR_KIND_ADDRESS, NULL, WR_SCHEMA_REQUIRED, "where to listen"),
-    NUMBER(listener, backlog, WR_KIND_COUNT, "512", 0, 1, 1u << 20, "of the kernel's queue"),
+    NUMBER(listener, backlog, WR_KIND_COUNT, "1024", 0, 1, 1u << 20, "of the kernel's queue"),
     NESTED(listener, tls, WR_KIND_MAP, listener_tls_map, 0, "off when left out"),
     NESTED(listener, admission, WR_KIND_MAP, admission_map, 0, "limits on handshakes"),
     NESTED(listener, http2, WR_KIND_MAP, listener_http2_map, 0, "limits and budgets of HTTP/2"),

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "admission/refusing.h"
 #include "base/list.h"
 #include "downstream/downstream.h"
 #include "io/loop.h"
@@ -48,13 +49,6 @@ struct wr_connection {
     uint8_t preface;        /* sniffing: bytes of the HTTP/2 preface that have come */
 };
 
-/* What turning away at accept costs (rule 8 of admission). */
-struct wr_downstream_refusing {
-    uint64_t turn;   /* of the loop */
-    uint32_t count;  /* turned away in it */
-    uint64_t before; /* microseconds the turn had taken when the first one was */
-};
-
 struct wr_downstream {
     struct wr_downstream_env env;
     const struct wr_downstream_options *options;
@@ -68,16 +62,11 @@ struct wr_downstream {
     size_t refused;      /* of them REFUSING or REFUSED */
     struct wr_task turn; /* deferred while someone waits in the controller */
     uint64_t ran_in;     /* the turn of the loop that the controller has had */
-    struct wr_downstream_refusing refusing;
+    struct wr_refusing refusing;
     bool look; /* the next one accepted is asked how long it has been in the kernel's queue */
     bool draining;
     struct wr_garbage garbage;
 };
-
-/* ---- downstream.c ---- */
-
-/* A connection was turned away at accept. */
-void wr_downstream_note_refusal(struct wr_downstream *downstream);
 
 /* ---- connection.c: states, deadlines, serving ---- */
 

@@ -22,34 +22,6 @@ static void accept_plain(struct wr_downstream *downstream, int fd, const struct 
     wr_connection_destroy(connection);
 }
 
-/* ---- what refusing may cost ---- */
-
-/* Few enough that a rest after them is shorter than it takes to serve a backlog. */
-#define REFUSALS_A_TURN 8
-
-/* Every refusal is three system calls, and the kernel's work of a RST: at ten times capacity that would be all there is time for. While
- * handshakes wait for the processor, refusing gets its share of the time and no more; who is not told yet waits in the
- * kernel's queue, which is short, and when that is full the kernel drops connection attempts at no cost to us. */
-void wr_downstream_note_refusal(struct wr_downstream *downstream)
-{
-    struct wr_downstream_refusing *refusing = &downstream->refusing;
-    struct wr_loop *loop = downstream->env.loop;
-    uint32_t share = downstream->options->refusal_share;
-    uint64_t turn = wr_loop_turns(loop);
-    if (share >= 100 || !wr_admission_has_waiters(downstream->admission))
-        return;
-    if (refusing->turn != turn || refusing->count == 0)
-        *refusing = (struct wr_downstream_refusing){.turn = turn, .before = wr_loop_spent(loop)};
-    if (++refusing->count < REFUSALS_A_TURN)
-        return;
-    refusing->count = 0;
-    uint64_t spent = wr_loop_spent(loop);
-    uint64_t cost = wr_time_since(refusing->before, spent);
-    uint64_t rest = share > 0 ? cost * (100 - share) / share : WR_SEC;
-    if (downstream->listener != NULL)
-        wr_listener_rest(downstream->listener, wr_loop_now(loop) + spent + rest);
-}
-
 /* ---- accept ---- */
 
 /* Why a connection from PEER can't be taken, whatever comes over it. */
@@ -145,6 +117,7 @@ enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
     for (size_t i = 0; i < WR_CONNECTION__COUNT; i++)
         wr_list_init(&downstream->lists[i]);
     wr_task_init(&downstream->turn, wr_gate_turn);
+    wr_refusing_init(&downstream->refusing, options->refusal_share);
     downstream->access = wr_access_new(&options->access);
     downstream->admission =
         wr_admission_new(&options->admission, &wr_gate_admission_events, downstream);

@@ -42,11 +42,22 @@ void wr_gate_count(struct wr_downstream *downstream, const struct wr_address *pe
     wr_access_log_refusal(log, &line);
 }
 
+/* While handshakes wait, what refusing takes is taken from them. */
+static void pay_for_refusal(struct wr_downstream *downstream)
+{
+    struct wr_loop *loop = downstream->env.loop;
+    uint64_t spent = wr_loop_spent(loop);
+    uint64_t rest;
+    if (wr_admission_has_waiters(downstream->admission) && downstream->listener != NULL &&
+        wr_refusing_note(&downstream->refusing, wr_loop_turns(loop), spent, &rest))
+        wr_listener_rest(downstream->listener, wr_loop_now(loop) + spent + rest);
+}
+
 void wr_gate_turn_away(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                        struct wr_gate_refusal refusal)
 {
     wr_gate_count(downstream, peer, refusal, now_of(downstream));
-    wr_downstream_note_refusal(downstream);
+    pay_for_refusal(downstream);
     if (refusal.how == WR_REFUSE_CLOSE)
         close(fd);
     else

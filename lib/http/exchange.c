@@ -79,6 +79,8 @@ enum wr_exchange_phase wr_exchange_phase(const struct wr_exchange *exchange)
 {
     if (exchange->response.state != WR_MESSAGE_WAITING)
         return is_tunnel(exchange) ? WR_PHASE_TUNNEL : WR_PHASE_RESPONSE;
+    if (exchange->request.state == WR_MESSAGE_WAITING)
+        return WR_PHASE_HEAD;
     return is_handed_over(exchange) ? WR_PHASE_WAITING : WR_PHASE_REQUEST;
 }
 
@@ -88,9 +90,7 @@ static enum wr_err stalled_request(const struct wr_exchange *exchange)
     const struct wr_message *request = &exchange->request;
     bool client_may_send = request->state == WR_MESSAGE_OPEN && !exchange->held_up &&
                            !wr_exchange_awaits_tunnel(exchange);
-    bool head_missing = request->state == WR_MESSAGE_WAITING;
-    return client_may_send || head_missing ? WR_ERR_REQUEST_CONTENT_TIMEOUT
-                                           : WR_ERR_RESPONSE_TIMEOUT;
+    return client_may_send ? WR_ERR_REQUEST_CONTENT_TIMEOUT : WR_ERR_RESPONSE_TIMEOUT;
 }
 
 static enum wr_err stalled_response(const struct wr_exchange *exchange)
@@ -101,6 +101,12 @@ static enum wr_err stalled_response(const struct wr_exchange *exchange)
                                                       : WR_ERR_REQUEST_CONTENT_TIMEOUT;
     bool client_takes_all = response->put_bytes == response->passed_bytes;
     return client_takes_all ? WR_ERR_RESPONSE_CONTENT_TIMEOUT : WR_ERR_CLIENT_READ_TIMEOUT;
+}
+
+static enum wr_err no_head(const struct wr_exchange *exchange)
+{
+    (void)exchange;
+    return WR_ERR_REQUEST_HEADER_TIMEOUT;
 }
 
 static enum wr_err no_response(const struct wr_exchange *exchange)
@@ -125,6 +131,11 @@ static uint64_t inactive_at(const struct wr_exchange *exchange)
     return wr_time_add(exchange->last_progress, exchange->host->inactivity_timeout);
 }
 
+static uint64_t head_due_at(const struct wr_exchange *exchange)
+{
+    return wr_time_add(exchange->began, exchange->head_timeout);
+}
+
 static uint64_t response_due_at(const struct wr_exchange *exchange)
 {
     if (exchange->response_expired)
@@ -137,6 +148,7 @@ static const struct phase_rule {
     uint64_t (*due_at)(const struct wr_exchange *exchange);
     enum wr_err (*reason)(const struct wr_exchange *exchange);
 } phase_rules[] = {
+    [WR_PHASE_HEAD] = {head_due_at, no_head},                 /* head_timeout, absolute */
     [WR_PHASE_REQUEST] = {inactive_at, stalled_request},      /* inactivity_timeout, stall */
     [WR_PHASE_WAITING] = {response_due_at, no_response},      /* response_timeout, absolute */
     [WR_PHASE_RESPONSE] = {inactive_at, stalled_response},    /* inactivity_timeout, stall */
@@ -307,6 +319,7 @@ struct wr_exchange *wr_exchange_open(struct wr_exchange_host *host,
         .client = client,
         .client_keeps = true,
         .last_progress = now,
+        .head_timeout = WR_NEVER,
         .response_timeout = WR_NEVER,
         .rate_since = WR_NEVER,
         .waiting_since = WR_NEVER,

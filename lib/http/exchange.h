@@ -84,6 +84,7 @@ struct wr_exchange_owner {
 };
 
 enum wr_exchange_phase {
+    WR_PHASE_HEAD,     /* the request's head is not whole */
     WR_PHASE_REQUEST,  /* request content still comes, no response head yet */
     WR_PHASE_WAITING,  /* request sent whole, waiting for the response head */
     WR_PHASE_RESPONSE, /* response content */
@@ -112,6 +113,8 @@ struct wr_exchange {
     bool response_expired;              /* RESPONSE_TIMEOUT has been told of this waiting */
     bool request_expired;               /* REQUEST_TIMEOUT has been told */
     uint64_t last_progress;
+    uint64_t
+        head_timeout; /* from `began` to a whole head; WR_NEVER: whoever owns the connection sees to it */
     uint64_t response_timeout; /* of the cluster; WR_NEVER */
     uint64_t rate_since;    /* what the client owes counts from here on; WR_NEVER: no content yet */
     uint64_t rate_bytes;    /* content that had come by then */
@@ -152,7 +155,7 @@ struct wr_exchange *wr_exchange_open(struct wr_exchange_host *host,
 void wr_exchange_set_handler(struct wr_exchange *exchange, const struct wr_exchange_handler *ops,
                              void *handler);
 
-/* Puts the deadline where phase and timeouts want it. Needed only after timeouts or `head_complete` were changed: progress and
+/* Puts the deadline where phase and timeouts want it. Needed only after timeouts, `began` or `head_complete` were changed: progress and
  * changes of phase are seen by themselves. */
 void wr_exchange_rearm(struct wr_exchange *exchange);
 /* Progress no message sees: output of the response left the transport, content of an answered request was discarded. */

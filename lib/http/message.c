@@ -185,8 +185,9 @@ size_t wr_message_room(const struct wr_message *message)
 {
     if (wr_message_is_over(message))
         return 0;
-    uint64_t held = message->put_bytes - message->credited_bytes;
-    return held < message->limit ? message->limit - (size_t)held : 0;
+    size_t window = message->limit + message->extra;
+    size_t held = wr_message_held(message);
+    return held < window ? window - held : 0;
 }
 
 /* False: nobody wants content any more. */

@@ -90,7 +90,9 @@ struct wr_message {
     struct wr_head *interim;    /* the last one the sink has not seen, or NULL */
     struct wr_fields *trailers; /* or NULL */
     struct wr_bytes content;
-    size_t limit;         /* bytes of content held at most */
+    size_t limit; /* bytes of content held at most */
+    size_t
+        extra; /* and so many more, as long as the source thinks that the sink keeps up: wr_message_widen() */
     uint64_t content_cap; /* that passes in all without asking the policy; UINT64_MAX: any */
 
     uint64_t put_bytes;    /* content that came in */
@@ -125,9 +127,23 @@ void wr_message_set_source(struct wr_message *message, const struct wr_source_op
                            void *source);
 /* HEAD lives in the exchange's arena. Interim heads before the final one. */
 void wr_message_head(struct wr_message *message, struct wr_head *head, unsigned flags);
-/* Bytes that may be put now; 0: wait for room(). It is `limit` less what was put and not yet credited: exactly the window that
- * an HTTP/2 peer sees. */
+/* Bytes that may be put now; 0: wait for room(). It is `limit` and `extra` less what was put and not yet credited: exactly the window
+ * that an HTTP/2 peer sees. */
 size_t wr_message_room(const struct wr_message *message);
+/* Content that was put and not yet credited. Once the source is stopped: what it will never be credited. */
+static inline size_t wr_message_held(const struct wr_message *message)
+{
+    return (size_t)(message->put_bytes - message->credited_bytes);
+}
+/* MORE (LESS) bytes than before may be held. Only the source, which answers for the sum of what it widens. */
+static inline void wr_message_widen(struct wr_message *message, size_t more)
+{
+    message->extra += more;
+}
+static inline void wr_message_narrow(struct wr_message *message, size_t less)
+{
+    message->extra -= less;
+}
 /* Copies / moves content in. More than room is taken too (a codec that could not stop), the next room is then 0. */
 void wr_message_put(struct wr_message *message, const void *p, size_t n);
 void wr_message_put_bytes(struct wr_message *message, struct wr_bytes *bytes);

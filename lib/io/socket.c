@@ -12,7 +12,7 @@
 
 #include "base/time.h"
 
-#define BACKLOG 512
+#define BACKLOG 1024
 
 static const struct sockaddr *as_any(const struct wr_address *address)
 {

@@ -42,7 +42,7 @@ bool wr_cidr_list_contains(const struct wr_cidr *list, size_t count,
                            const struct wr_address *address);
 
 struct wr_listen_options {
-    int backlog;     /* 0: 512 */
+    int backlog;     /* 0: 1024 */
     bool reuse_port; /* SO_REUSEPORT; not for unix sockets */
 };
 /* Owner of *FD: the caller. A stale unix socket file is replaced; an IPv6 socket takes IPv6 only. errno tells why not. */

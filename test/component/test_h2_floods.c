@@ -106,6 +106,105 @@ Test(h2_floods, made_you_reset_by_malformed_heads)
     expect_flood(rig, WR_FLOOD_RESET);
 }
 
+/* RFC 9113 section 10.5: what is too large is refused, and that is work as well. */
+Test(h2_floods, made_you_reset_by_trailers)
+{
+    struct h2_rig *rig = started();
+    struct text trailers = {0};
+    rig->on_exchange = h2_rig_wait;
+    for (unsigned i = 0; i < 40; i++)
+        text_say(&trailers, "a: b\n");
+    for (unsigned i = 0; i < 120; i++) {
+        h2_put_headers(&rig->out, 2 * i + 1, 0, POST);
+        h2_put_headers(&rig->out, 2 * i + 1, H2_END_STREAM, trailers.p);
+        h2_rig_send(rig);
+    }
+    text_free(&trailers);
+    expect_flood(rig, WR_FLOOD_RESET);
+}
+
+/* Whoever makes us wait, too. */
+Test(h2_floods, made_you_reset_by_stalls)
+{
+    struct h2_rig *rig = h2_rig_new(false);
+    rig->server_options.h2.max_concurrent_streams = 200;
+    rig->host.inactivity_timeout = 10 * WR_SEC;
+    rig->on_exchange = h2_rig_wait;
+    h2_rig_start(rig);
+    for (unsigned i = 0; i < 120; i++)
+        h2_put_headers(&rig->out, 2 * i + 1, 0, POST);
+    h2_rig_send(rig);
+    wr_loop_advance(rig->loop, 11 * WR_SEC);
+    expect_flood(rig, WR_FLOOD_RESET);
+}
+
+/* What upstreams do is not held against the client. */
+Test(h2_floods, failures_of_upstreams_are_no_flood)
+{
+    struct h2_rig *rig = started();
+    rig->on_exchange = h2_rig_wait;
+    for (unsigned i = 0; i < 200; i++) {
+        h2_rig_get(rig, 2 * i + 1, "");
+        wr_message_set_source(&rig->calls[i].exchange->response, &feeder_ops,
+                              &rig->calls[i].feeder);
+        wr_message_abort(&rig->calls[i].exchange->response, WR_ERR_RESPONSE_INCOMPLETE);
+        h2_rig_settle(rig);
+    }
+    cr_expect_eq(rig->finished, 200);
+    cr_expect_eq(floods(rig, WR_FLOOD_RESET), 0);
+    h2_rig_free(rig);
+}
+
+/* ---- frames for streams that are over ---- */
+
+static void put_late(struct h2_rig *rig, bool reset, uint32_t id)
+{
+    if (reset)
+        h2_put_reset(&rig->out, id, 8);
+    else
+        h2_put_window(&rig->out, id, 1);
+}
+
+Test(h2_floods, frames_of_streams_that_are_over)
+{
+    for (int reset = 0; reset < 2; reset++) {
+        struct h2_rig *rig = started();
+        h2_rig_get(rig, 1, "");
+        for (unsigned i = 0; i < 120; i++)
+            put_late(rig, reset, 1);
+        expect_flood(rig, WR_FLOOD_EMPTY);
+    }
+}
+
+/* What was on its way when the stream ended is nobody's fault. */
+Test(h2_floods, late_frames_of_many_streams_are_fine)
+{
+    struct h2_rig *rig = started();
+    for (unsigned i = 0; i < 200; i++) {
+        h2_rig_get(rig, 2 * i + 1, "");
+        for (int j = 0; j < 4; j++)
+            put_late(rig, j > 2, 2 * i + 1);
+    }
+    h2_rig_send(rig);
+    cr_expect_eq(rig->finished, 200);
+    cr_expect_eq(floods(rig, WR_FLOOD_EMPTY), 0);
+    cr_expect_not(h2_rig_heard(rig, "GOAWAY"), "%s", rig->frames.p);
+    h2_rig_free(rig);
+}
+
+Test(h2_floods, more_settings_in_a_frame_than_there_are)
+{
+    struct h2_rig *rig = started();
+    uint8_t payload[33 * 6] = {0};
+    for (unsigned i = 0; i < 33; i++)
+        payload[6 * i + 1] = 4;
+    h2_put_frame(&rig->out, H2_SETTINGS, 0, 0, payload, 32 * 6);
+    h2_rig_send(rig);
+    cr_expect_eq(floods(rig, WR_FLOOD_SETTINGS), 0);
+    h2_put_frame(&rig->out, H2_SETTINGS, 0, 0, payload, 33 * 6);
+    expect_flood(rig, WR_FLOOD_SETTINGS);
+}
+
 /* Row 36. */
 Test(h2_floods, continuation_flood)
 {

@@ -95,7 +95,7 @@ Test(h2_server_ends, drain_takes_a_round_trip_and_lets_streams_finish)
     rig->server->ops->drain(rig->server);
     rig->server->ops->drain(rig->server);
     h2_rig_settle(rig);
-    cr_expect_str_eq(rig->frames.p, "PING[weirlast] GOAWAY[2147483647,0] ");
+    cr_expect_str_eq(rig->frames.p, "GOAWAY[2147483647,0] PING[weirlast] ");
     h2_rig_get(rig, 3, ""); /* was on its way */
     h2_put_ping(&rig->out, H2_ACK, "weirlast");
     h2_rig_send(rig);
@@ -261,12 +261,22 @@ Test(h2_server_ends, a_head_that_never_becomes_whole_beside_other_streams)
 {
     struct h2_rig *rig = h2_rig_new(false);
     rig->on_exchange = h2_rig_wait;
-    rig->host.inactivity_timeout = 10 * WR_SEC;
+    rig->host.inactivity_timeout = 100 * WR_SEC;
     h2_rig_start(rig);
-    h2_put_frame(&rig->out, H2_HEADERS, 0, 1, "\x82", 1);
+    h2_rig_get(rig, 1, "");
+    h2_put_frame(&rig->out, H2_HEADERS, 0, 3, "\x82", 1);
     h2_rig_send(rig);
-    wr_loop_advance(rig->loop, 11 * WR_SEC);
+    wr_loop_advance(rig->loop, 9 * WR_SEC);
+    h2_put_frame(&rig->out, H2_CONTINUATION, 0, 3, "\x86", 1); /* no reprieve */
+    h2_rig_send(rig);
+    cr_expect_eq(rig->worker_metrics.exchanges_active, 2);
+    wr_loop_advance(rig->loop, 2 * WR_SEC);
     h2_rig_settle(rig);
-    cr_expect_eq(rig->worker_metrics.exchanges_active, 0);
+    cr_expect(h2_rig_heard(rig, "RST/3[8] "), "%s", rig->frames.p);
+    cr_expect_eq(
+        wr_metric_get(&rig->listener_metrics.requests_failed[WR_ERR_REQUEST_HEADER_TIMEOUT]), 1);
+    h2_rig_answer(&rig->calls[0], 200, "ok");
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "DATA/1+ES[ok] "), "%s", rig->frames.p);
     h2_rig_free(rig);
 }

@@ -166,13 +166,19 @@ Test(h2_server_flow, streams_take_turns)
     h2_rig_free(rig);
 }
 
-/* RFC 9218. */
-Test(h2_server_flow, urgent_streams_go_first)
+/* RFC 9218: UPDATE is said before the requests, UPDATE_LATER after them; streams 1 and 3 have PRIORITY_1 and PRIORITY_3 as well. */
+static void expect_3_first(const char *update, const char *priority_1, const char *priority_3,
+                           const char *update_later)
 {
     struct h2_rig *rig = started();
     h2_put_window(&rig->out, 0, 1000000);
-    h2_put_headers(&rig->out, 1, H2_END_STREAM, GET "priority: u=5\n");
-    h2_put_headers(&rig->out, 3, H2_END_STREAM, GET "priority: u=1\n");
+    if (update != NULL)
+        h2_put_frame(&rig->out, H2_PRIORITY_UPDATE, 0, 0, update, 4 + strlen(update + 4));
+    h2_put_headers(&rig->out, 1, H2_END_STREAM, priority_1);
+    h2_put_headers(&rig->out, 3, H2_END_STREAM, priority_3);
+    if (update_later != NULL)
+        h2_put_frame(&rig->out, H2_PRIORITY_UPDATE, 0, 0, update_later,
+                     4 + strlen(update_later + 4));
     h2_rig_send(rig);
     for (unsigned i = 0; i < 2; i++) {
         h2_rig_answer_head(&rig->calls[i], 200, WR_LENGTH_UNKNOWN, "", 0);
@@ -184,8 +190,19 @@ Test(h2_server_flow, urgent_streams_go_first)
     const char *last_3 = NULL;
     for (const char *p = rig->frames.p; (p = strstr(p, "DATA/3[")) != NULL; p++)
         last_3 = p;
-    cr_expect(first_1 != NULL && last_3 != NULL && last_3 < first_1, "%s", rig->frames.p);
+    cr_expect(first_1 != NULL && last_3 != NULL && last_3 < first_1, "%s, %s: %s", priority_1,
+              priority_3, rig->frames.p);
     h2_rig_free(rig);
+}
+
+Test(h2_server_flow, urgent_streams_go_first)
+{
+    expect_3_first(NULL, GET "priority: u=5\n", GET "priority: u=1\n", NULL);
+    expect_3_first(NULL, GET, GET, "\0\0\0\3u=0");
+    expect_3_first("\0\0\0\3u=0", GET, GET, NULL);
+    expect_3_first("\0\0\0\3u=0, i", GET, GET, NULL);
+    expect_3_first("\0\0\0\1u=5", GET, GET, NULL);
+    expect_3_first("\0\0\0\3u=5", GET, GET, "\0\0\0\3u=1");
 }
 
 Test(h2_server_flow, a_window_that_shrinks_below_zero_recovers)

@@ -11,7 +11,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define RSS_GROWTH (6 * MIB)
-#define HELD_MAX (512 * 1024)
+/* What buffers and windows begin with, and what a window has grown to while the reader was fast. */
+#define HELD_MAX (512 * 1024 + MIB)
 /* What sockets of the kernel may hold on the way, and two weirs. */
 #define IN_FLIGHT (48 * MIB)
 

@@ -56,6 +56,7 @@ static void set_options(struct world *world)
                   .fields_limit = 100,
                   .chunk_overhead = (size_t)16 * 1024,
                   .discard_limit = (size_t)64 * 1024,
+                  .head_timeout = 10 * WR_SEC,
                   .max_requests = UINT64_MAX},
         .proxy = {.routes = {.routes = nowhere, .count = 1},
                   .forward = {.via = {"weir", 4}},

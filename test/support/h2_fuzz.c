@@ -286,6 +286,7 @@ static void make_world(void)
     struct wr_h2_options h2 = {
         .max_concurrent_streams = 100000,
         .connection_window = 65535,
+        .stream_window_max = 4 * MOST_INPUT,
         .header_table_size = 4096,
         .ping_interval = WR_NEVER,
         .ping_timeout = WR_NEVER,
@@ -312,6 +313,7 @@ static void make_world(void)
         .head_limit = 2048,
         .uri_limit = 512,
         .fields_limit = 16,
+        .head_timeout = WR_NEVER,
         .max_requests = UINT64_MAX,
         .h2 = h2,
     };

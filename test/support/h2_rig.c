@@ -233,6 +233,7 @@ static void set_options(struct h2_rig *rig)
         .fields_limit = 32,
         .chunk_overhead = 1024,
         .discard_limit = 4096,
+        .head_timeout = 10 * WR_SEC,
         .max_requests = UINT64_MAX,
         .h2 = h2,
     };

@@ -38,7 +38,7 @@ void peer_set_wait(struct peer *peer, int ms);
 
 /* ---- TLS facts ---- */
 bool peer_resumed(const struct peer *peer);
-/* The session for a later resumption (reads until a ticket has come in TLS 1.3); NULL none. Owner: the caller. */
+/* The session for a later resumption: of the last ticket that was read; NULL none. Owner: the caller. */
 struct ssl_session_st *peer_session(struct peer *peer);
 void peer_session_free(struct ssl_session_st *session);
 /* The fatal alert the last failure was about (e.g. 120), or 0. */

@@ -99,6 +99,7 @@ static void set_limits(struct hop *hop)
         .uri_limit = 8192,
         .fields_limit = 256,
         .discard_limit = 4096,
+        .head_timeout = 10 * WR_SEC,
         .max_requests = UINT64_MAX,
         .h2 = h2_options(),
     };

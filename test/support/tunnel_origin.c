@@ -32,18 +32,24 @@ static bool is_for(const char *head, const char *what)
     return end && end - head > (long)n && memcmp(end - n, what, n) == 0 && end[-(long)n - 1] == '/';
 }
 
+static bool hears_a_byte(struct peer *client)
+{
+    char byte;
+    return peer_read_exactly(client, &byte, 1);
+}
+
 static void serve_tunnel(struct peer *client, struct tunnel_origin *origin, const char *head,
                          enum peer_end *end)
 {
     if (is_for(head, "down")) {
-        if (bulk_send(client, &origin->out, origin->size, 0, false))
+        if (hears_a_byte(client) && bulk_send(client, &origin->out, origin->size, 0, false))
             peer_half_close(client);
         read_to_end(client, origin, end);
     } else if (is_for(head, "up")) {
         if (bulk_receive(client, &origin->in, origin->size, false) && peer_say(client, "ok"))
             peer_half_close(client);
         read_to_end(client, origin, end);
-    } else if (is_for(head, "ends")) {
+    } else if (is_for(head, "ends") || (is_for(head, "later") && hears_a_byte(client))) {
         (void)peer_say(client, "hello");
         peer_half_close(client);
         read_to_end(client, origin, end);

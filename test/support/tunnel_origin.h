@@ -19,9 +19,9 @@ struct tunnel_origin {
 };
 
 /* A server function for origin_start(). What becomes of a request says the last segment of its path:
- *   down      SIZE bytes of content, its end; then it waits for the client's
+ *   down      hears a byte; SIZE bytes of content, its end; then it waits for the client's
  *   up        reads SIZE bytes, says "ok" and ends
- *   ends      says "hello" and ends; what comes is read and counted
+ *   ends      says "hello" and ends; what comes is read and counted. "later": the same, when it has heard a byte
  *   breaks    says "part" and resets
  *   declines  403 with "no"; "pretends": 200 with "no"
  * any other: says what it hears; then "bye", when the client ends. */

@@ -135,7 +135,8 @@ Test(snapshot, http2_is_on_and_has_budgets)
               "  - name: b\n    bind: 127.0.0.1:0\n" ROUTES "    http2: off\n"
               "  - name: c\n    bind: 127.0.0.1:0\n" ROUTES "    http2:\n"
               "      max_concurrent_streams: 7\n"
-              "      connection_window: 2MiB\n"
+              "      connection_window: 3MiB\n"
+              "      stream_window_max: 2MiB\n"
               "      header_table_size: 0\n"
               "      budgets: {reset: {burst: 5}, ping: {burst: infinity, per_second: 0}}\n"
               "clusters:\n"
@@ -149,7 +150,8 @@ Test(snapshot, http2_is_on_and_has_budgets)
     const struct wr_downstream_options *a = &s->listeners[0].downstream;
     cr_expect(a->plain_http2);
     cr_expect_eq(a->codec.h2.max_concurrent_streams, 128);
-    cr_expect_eq(a->codec.h2.connection_window, 1 << 20);
+    cr_expect_eq(a->codec.h2.connection_window, 2 << 20);
+    cr_expect_eq(a->codec.h2.stream_window_max, 1 << 20);
     cr_expect_eq(a->codec.h2.header_table_size, 4096);
     cr_expect_eq(a->codec.h2.budgets[WR_FLOOD_RESET].burst, 1000);
     cr_expect_eq(a->codec.h2.budgets[WR_FLOOD_RESET].per_second, 33);
@@ -158,7 +160,8 @@ Test(snapshot, http2_is_on_and_has_budgets)
     cr_expect_not(s->listeners[1].downstream.plain_http2);
     const struct wr_h2_options *c = &s->listeners[2].downstream.codec.h2;
     cr_expect_eq(c->max_concurrent_streams, 7);
-    cr_expect_eq(c->connection_window, 2 << 20);
+    cr_expect_eq(c->connection_window, 3 << 20);
+    cr_expect_eq(c->stream_window_max, 2 << 20);
     cr_expect_eq(c->header_table_size, 0);
     cr_expect_eq(c->budgets[WR_FLOOD_RESET].burst, 5);
     cr_expect_eq(c->budgets[WR_FLOOD_RESET].per_second, 33);

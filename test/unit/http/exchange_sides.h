@@ -104,7 +104,7 @@ static WR_UNUSED void owner_expired(void *owner, enum wr_err why)
     owner_heard = why;
 }
 
-static WR_UNUSED const struct wr_exchange_owner owner_ops = {owner_expired};
+static WR_UNUSED const struct wr_exchange_owner owner_ops = {.expired = owner_expired};
 
 /* ---- steps of an exchange ---- */
 
