@@ -143,6 +143,6 @@ struct wr_admission_gauges {
     uint64_t busy;                  /* microseconds since the backlog was empty */
     bool delayed;                   /* max_delay is exceeded */
 };
-struct wr_admission_gauges wr_admission_gauges(const struct wr_admission *admission, uint64_t now);
+struct wr_admission_gauges wr_admission_gauges(struct wr_admission *admission, uint64_t now);
 
 #endif

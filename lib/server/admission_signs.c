@@ -79,6 +79,11 @@ uint64_t wr_signs_demand(const struct wr_admission_view *view,
     return a_second(wr_signs_wanted(counts), counts->usec) / view->workers;
 }
 
+uint64_t wr_signs_done(const struct wr_admission_view *view)
+{
+    return a_second(wr_signs_finished(&view->ten), view->ten.usec) / view->workers;
+}
+
 uint64_t wr_signs_mean_duration(const struct wr_admission_view *view)
 {
     uint64_t finished = wr_signs_finished(&view->last);
@@ -202,6 +207,11 @@ bool wr_signs_demand_exceeds(const struct wr_admission_view *view)
            wr_signs_demand(view, &view->ten) > wr_signs_capacity(view);
 }
 
+bool wr_signs_time_goes_elsewhere(const struct wr_admission_view *view)
+{
+    return wr_signs_demand_exceeds(view) && wr_signs_done(view) * 2 < wr_signs_capacity(view);
+}
+
 bool wr_signs_other_work_holds_up(const struct wr_admission_view *view)
 {
     return queue_stood(view) && view->now.busy_most >= LASTING && wr_signs_cost_is_known(view) &&
@@ -244,11 +254,6 @@ bool wr_signs_clients_are_far(const struct wr_admission_view *view)
 bool wr_signs_has_cores_left(const struct wr_admission_view *view)
 {
     return view->workers < view->cores;
-}
-
-bool wr_signs_has_no_cores_left(const struct wr_admission_view *view)
-{
-    return !wr_signs_has_cores_left(view);
 }
 
 bool wr_signs_is_rsa(const struct wr_admission_view *view)

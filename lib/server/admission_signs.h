@@ -27,6 +27,8 @@ uint64_t wr_signs_capacity(const struct wr_admission_view *view);
 /* Asked for, a second and worker, in COUNTS of VIEW. */
 uint64_t wr_signs_demand(const struct wr_admission_view *view,
                          const struct wr_admission_counts *counts);
+/* Finished, a second and worker. */
+uint64_t wr_signs_done(const struct wr_admission_view *view);
 /* From accept to finished, of those that finished in the last second. */
 uint64_t wr_signs_mean_duration(const struct wr_admission_view *view);
 /* Little's law, a worker: so many are pending when all that are asked for take as long as those that finish now. */
@@ -57,6 +59,8 @@ bool wr_signs_waits_are_short(const struct wr_admission_view *view);
 bool wr_signs_cost_is_known(const struct wr_admission_view *view);
 /* More is asked for than the processor could do if it did nothing else. */
 bool wr_signs_demand_exceeds(const struct wr_admission_view *view);
+/* And less than half of what it could do is done: the rest of its time is not spent on those that finish. */
+bool wr_signs_time_goes_elsewhere(const struct wr_admission_view *view);
 /* Handshakes wait, and have done for a while, though a good deal fewer are asked for than the processor could do. */
 bool wr_signs_other_work_holds_up(const struct wr_admission_view *view);
 bool wr_signs_processor_is_short(const struct wr_admission_view *view);
@@ -68,7 +72,6 @@ bool wr_signs_clients_are_far(const struct wr_admission_view *view);
 /* ---- what would help the processor ---- */
 
 bool wr_signs_has_cores_left(const struct wr_admission_view *view);
-bool wr_signs_has_no_cores_left(const struct wr_admission_view *view);
 bool wr_signs_is_rsa(const struct wr_admission_view *view); /* and that is what costs */
 bool wr_signs_tickets_are_off(const struct wr_admission_view *view);
 bool wr_signs_few_resume(const struct wr_admission_view *view);

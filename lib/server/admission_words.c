@@ -116,6 +116,14 @@ SAY(capacity)
 
 SAY_TEXT(exceeded, "That is more than can be done, whatever the limits are.")
 
+SAY(little_done)
+{
+    (void)fprintf(out,
+                  "No more than %s a second are done: the rest of the time goes to other things, "
+                  "refusing among them (admission.refusal_share %u %%).",
+                  COUNT(wr_signs_done(view)), view->options->refusal_share);
+}
+
 SAY(busy_otherwise)
 {
     (void)fprintf(
@@ -126,16 +134,10 @@ SAY(busy_otherwise)
         COUNT(wr_signs_demand(view, &view->last)), controller(view)->min_share);
 }
 
-SAY(use_cores)
+SAY(cores)
 {
-    (void)fprintf(out, "weir has %u workers and may use %u cores: raise workers.", view->workers,
-                  view->cores);
-}
-
-SAY(no_more_cores)
-{
-    (void)fprintf(out, "All %u cores that weir may use have a worker: more would help.",
-                  view->cores);
+    (void)fprintf(out, "weir has %u workers and may use %u cores: %s.", view->workers, view->cores,
+                  wr_signs_has_cores_left(view) ? "raise workers" : "more of either would help");
 }
 
 SAY_TEXT(use_ecdsa,
@@ -279,7 +281,6 @@ SAY(paused)
 {
     (void)fprintf(out, "Accepting paused %s times for want of them.", COUNT(view->ten.paused));
 }
-
 SAY_TEXT(drain,
          "weir was told to end: it takes no new connection, and who had not finished a handshake "
          "was sent away. A process in its place would serve them.")
@@ -358,9 +359,9 @@ static const struct sentence on_delay[] = {
 static const struct sentence on_processor[] = {
     {wr_signs_cost_is_known, capacity},
     {wr_signs_demand_exceeds, exceeded},
+    {wr_signs_time_goes_elsewhere, little_done},
     {wr_signs_other_work_holds_up, busy_otherwise},
-    {wr_signs_has_cores_left, use_cores},
-    {wr_signs_has_no_cores_left, no_more_cores},
+    {NULL, cores},
     {wr_signs_is_rsa, use_ecdsa},
     {wr_signs_tickets_are_off, use_tickets},
     {wr_signs_few_resume, resume_more},
