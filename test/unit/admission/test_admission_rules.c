@@ -46,27 +46,6 @@ Test(delay, a_queue_that_stands_is_cut)
     controller_stop(&rig);
 }
 
-/* The controller has no turn while nobody is pending. */
-Test(delay, nothing_stands_after_a_rest)
-{
-    start_delay(true);
-    let_it_stand();
-    (void)controller_run(&rig);
-    cr_assert(controller_gauges(&rig).delayed);
-    for (unsigned i = 0; i < 4; i++)
-        controller_leave(&rig, i, WR_HANDSHAKE_DONE, false, 0);
-    rig.now += INTERVAL - 1;
-    cr_assert(controller_gauges(&rig).delayed);
-    rig.now += 3600 * WR_SEC;
-    unsigned before = rig.refusals;
-    controller_queue(&rig, 10, 60, WR_CLASS_FULL);
-    cr_assert_eq(rig.refusals, before, "a burst, an hour later");
-    cr_assert_not(controller_gauges(&rig).delayed);
-    for (unsigned i = 10; i < 60; i++)
-        (void)controller_run(&rig);
-    controller_stop(&rig);
-}
-
 Test(delay, a_burst_that_drains_is_served_whole)
 {
     start_delay(true);
