@@ -74,25 +74,31 @@ void wr_rate_table_free(struct wr_rate_table *table)
     free(table);
 }
 
-/* A cell nobody has used looks like one of key 0 that is full: both mean the same. */
-static struct cell *find(const struct wr_rate_table *table, uint64_t key)
+/* Its index in SET: of the cell of KEY, or of the one nearest to full. A cell nobody has used looks like one of key 0 that is full:
+ * both mean the same. */
+static size_t find(const struct cell *set, uint64_t key)
 {
-    const struct cell *set = table->sets[wr_hash64(key, table->seed) % SETS];
-    const struct cell *fullest = set;
-    for (const struct cell *cell = set; cell < set + WAYS; cell++) {
-        if (cell->key == key)
-            return (struct cell *)(uintptr_t)cell;
-        if (cell->bucket.full_at < fullest->bucket.full_at)
-            fullest = cell;
+    size_t fullest = 0;
+    for (size_t i = 0; i < WAYS; i++) {
+        if (set[i].key == key)
+            return i;
+        if (set[i].bucket.full_at < set[fullest].bucket.full_at)
+            fullest = i;
     }
-    return (struct cell *)(uintptr_t)fullest;
+    return fullest;
+}
+
+static size_t set_of(const struct wr_rate_table *table, uint64_t key)
+{
+    return wr_hash64(key, table->seed) % SETS;
 }
 
 bool wr_rate_table_take(struct wr_rate_table *table, uint64_t key, uint64_t now)
 {
     if (table == NULL)
         return true;
-    struct cell *cell = find(table, key);
+    struct cell *set = table->sets[set_of(table, key)];
+    struct cell *cell = &set[find(set, key)];
     if (cell->key != key)
         *cell = (struct cell){.key = key};
     return wr_bucket_take(&cell->bucket, &table->rate, now);
@@ -102,6 +108,7 @@ uint64_t wr_rate_table_wait(const struct wr_rate_table *table, uint64_t key, uin
 {
     if (table == NULL)
         return 0;
-    const struct cell *cell = find(table, key);
+    const struct cell *set = table->sets[set_of(table, key)];
+    const struct cell *cell = &set[find(set, key)];
     return cell->key == key ? wr_bucket_wait(&cell->bucket, &table->rate, now) : 0;
 }

@@ -66,6 +66,23 @@ struct wr_model_rates {
     struct wr_model_rate handshakes_per_source;
 };
 
+struct wr_model_requests {
+    struct wr_model_base base;
+    int mode; /* enum wr_requests_mode */
+    uint64_t max;
+    uint64_t max_wait;
+    uint64_t max_waiting;
+    uint64_t normal_share;
+    uint64_t sheddable_share;
+};
+
+struct wr_model_route_rate {
+    struct wr_model_base base;
+    uint64_t per_second;
+    uint64_t burst; /* 0: a second's worth */
+    struct wr_str key;
+};
+
 struct wr_model_admission {
     struct wr_model_base base;
     uint64_t max_pending_handshakes;
@@ -136,6 +153,8 @@ struct wr_model_route {
     struct wr_model_respond respond;
     struct wr_model_list upgrade; /* wr_str; items NULL: left out */
     bool connect;
+    int priority; /* enum wr_priority */
+    struct wr_model_route_rate rate;
 };
 
 struct wr_model_listener {
@@ -145,6 +164,7 @@ struct wr_model_listener {
     uint64_t backlog;
     struct wr_model_listener_tls tls;
     struct wr_model_admission admission;
+    struct wr_model_requests requests;
     struct wr_model_listener_http2 http2;
     struct wr_model_timeouts timeouts;
     struct wr_model_limits limits;
@@ -214,6 +234,7 @@ struct wr_model_cluster {
     struct wr_model_cluster_tls tls;
     struct wr_model_cluster_timeouts timeouts;
     struct wr_model_pool pool;
+    struct wr_model_requests requests;
     struct wr_model_retry retry;
 };
 

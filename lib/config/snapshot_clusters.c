@@ -141,8 +141,18 @@ static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from)
     return options;
 }
 
+static bool has_critical(const struct wr_model *model, struct wr_str cluster)
+{
+    const struct wr_model_listener *listeners = model->listeners.items;
+    for (size_t i = 0; i < model->listeners.count; i++)
+        if (wr_snapshot_has_critical(&listeners[i].routes, &cluster))
+            return true;
+    return false;
+}
+
 static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *errors,
-                          const struct wr_model_cluster *model, struct wr_cluster_options *cluster)
+                          const struct wr_model *all, const struct wr_model_cluster *model,
+                          struct wr_cluster_options *cluster)
 {
     *cluster = (struct wr_cluster_options){
         .name = model->name.p,
@@ -158,6 +168,7 @@ static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *err
         .retry_budget_percent = wr_snapshot_u32(model->retry.budget),
         .retry_connect = (model->retry.on & WR_RETRY_ON_CONNECT) != 0,
         .retry_reused = (model->retry.on & WR_RETRY_ON_REUSED) != 0,
+        .requests = wr_snapshot_requests(errors, &model->requests, has_critical(all, model->name)),
         .codec = {.head_limit = 64u << 10,
                   .fields_limit = 200,
                   .chunk_overhead = 64u << 10,
@@ -182,6 +193,6 @@ void wr_snapshot_build_clusters(struct wr_snapshot_owned *owned, struct wr_error
                 wr_errors_add(errors, clusters[i].base.mark,
                               "cluster \"%.*s\" is given twice, first on line %u, expected once",
                               WR_STR_ARG(clusters[i].name), clusters[j].base.mark.line);
-        build_cluster(owned, errors, &clusters[i], &owned->clusters[i]);
+        build_cluster(owned, errors, model, &clusters[i], &owned->clusters[i]);
     }
 }

@@ -23,6 +23,18 @@ void wr_snapshot_build_listeners(struct wr_snapshot_owned *owned, struct wr_erro
 void wr_snapshot_build_clusters(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                                 const struct wr_model *model);
 
+void wr_snapshot_build_routes(struct wr_snapshot_owned *owned, struct wr_errors *errors,
+                              const struct wr_model *model,
+                              const struct wr_model_listener *listener,
+                              struct wr_route_table *table);
+/* HAS_CRITICAL: some requests are, so that slots are kept for them. */
+struct wr_requests_options wr_snapshot_requests(struct wr_errors *errors,
+                                                const struct wr_model_requests *from,
+                                                bool has_critical);
+/* One of ROUTES is: of those to *CLUSTER only, unless that is NULL. */
+bool wr_snapshot_has_critical(const struct wr_model_list *routes, const struct wr_str *cluster);
+struct wr_rate wr_snapshot_rate(const struct wr_model_rate *from);
+
 /* TO has WR_FLOOD__COUNT elements. */
 void wr_snapshot_budgets(const struct wr_model_budgets *from, struct wr_h2_budget *to);
 

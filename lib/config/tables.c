@@ -46,6 +46,7 @@ static const char *const path_words[] = {"strict", "merge_slashes", "raw", NULL}
 static const char *const policy_words[] = {"round_robin", NULL};
 static const char *const protocol_words[] = {"auto", "http1", "http2", NULL};
 static const char *const retry_words[] = {"connect", "reused", NULL};
+static const char *const priority_words[] = {"critical", "normal", "sheddable", NULL};
 static const char *const format_words[] = {"json", NULL};
 
 static const struct wr_schema_field timeouts_fields[] = {
@@ -158,6 +159,32 @@ static const struct wr_schema_field admission_fields[] = {
 };
 static const struct wr_schema_map admission_map = MAP_OF(admission, "admission", NULL, false);
 
+static const struct wr_schema_field requests_fields[] = {
+    NUMBER(requests, max, WR_KIND_COUNT, "infinity", WR_SCHEMA_INFINITY, 1, UINT32_MAX - 1,
+           "in flight, in a worker; more wait, or are answered 503"),
+    WORDS(requests, mode, WR_KIND_ENUM, mode_words, "fixed",
+          "adaptive: the limit follows the latency, max is its ceiling"),
+    NUMBER(requests, max_wait, WR_KIND_DURATION, "1s", 0, 0, 3600 * WR_SEC,
+           "for a turn; then 503; 0: nobody waits"),
+    NUMBER(requests, max_waiting, WR_KIND_COUNT, "1024", 0, 0, UINT32_MAX - 1,
+           "in a worker; who is of the lowest priority gives way"),
+    NUMBER(requests, normal_share, WR_KIND_PERCENT, "90%", 0, 1, 100,
+           "of max, for normal requests, where there are critical ones"),
+    NUMBER(requests, sheddable_share, WR_KIND_PERCENT, "70%", 0, 1, 100,
+           "of max, for sheddable requests"),
+};
+static const struct wr_schema_map requests_map = MAP_OF(requests, "requests", "max", false);
+
+static const struct wr_schema_field route_rate_fields[] = {
+    NUMBER(route_rate, per_second, WR_KIND_COUNT, NULL, WR_SCHEMA_REQUIRED, 1, 1000000,
+           "on the long run, in a worker; more is 429"),
+    NUMBER(route_rate, burst, WR_KIND_COUNT, NULL, 0, 1, UINT32_MAX, "at once; a second's worth"),
+    PLAIN(route_rate, key, WR_KIND_STRING, "client", WR_SCHEMA_NOT_EMPTY,
+          "whose requests count together: client, header:NAME, none (all)"),
+};
+static const struct wr_schema_map route_rate_map =
+    MAP_OF(route_rate, "a route's rate", "per_second", true);
+
 /* What clients do at times, and what only floods do: see lib/base/flood.def for the kinds. */
 #define BUDGET(at_once, rate)                                                                    \
     {                                                                                            \
@@ -211,10 +238,10 @@ static const struct wr_schema_field upstream_budgets_fields[] = {
 #include "base/flood.def"
 };
 #undef FLOOD
-#define BUDGETS_MAP(whose_fields)                                                      \
-    {                                                                                  \
-        .name = "budgets", .fields = whose_fields, .count = WR_COUNT_OF(whose_fields), \
-        .size = sizeof(struct wr_model_budgets)                                        \
+#define BUDGETS_MAP(whose_fields)                                                        \
+    {                                                                                    \
+        .name = "budgets", .fields = (whose_fields), .count = WR_COUNT_OF(whose_fields), \
+        .size = sizeof(struct wr_model_budgets)                                          \
     }
 static const struct wr_schema_map client_budgets_map = BUDGETS_MAP(client_budgets_fields);
 static const struct wr_schema_map upstream_budgets_map = BUDGETS_MAP(upstream_budgets_fields);
@@ -270,6 +297,8 @@ static const struct wr_schema_field route_fields[] = {
     PLAIN(route, upgrade, WR_KIND_STRING_LIST, NULL, 0,
           "protocols a request may change to; websocket when left out"),
     PLAIN(route, connect, WR_KIND_BOOL, "false", 0, "CONNECT makes a tunnel to the cluster"),
+    WORDS(route, priority, WR_KIND_ENUM, priority_words, "normal", "who goes first, who is shed"),
+    NESTED(route, rate, WR_KIND_MAP, route_rate_map, 0, "of requests; off when left out"),
 };
 static const struct wr_schema_map route_map = MAP_OF(route, "a route", NULL, false);
 
@@ -280,6 +309,7 @@ static const struct wr_schema_field listener_fields[] = {
     NUMBER(listener, backlog, WR_KIND_COUNT, "1024", 0, 1, 1u << 20, "of the kernel's queue"),
     NESTED(listener, tls, WR_KIND_MAP, listener_tls_map, 0, "off when left out"),
     NESTED(listener, admission, WR_KIND_MAP, admission_map, 0, "limits on handshakes"),
+    NESTED(listener, requests, WR_KIND_MAP, requests_map, 0, "limits on requests in flight"),
     NESTED(listener, http2, WR_KIND_MAP, listener_http2_map, 0, "limits and budgets of HTTP/2"),
     NESTED(listener, timeouts, WR_KIND_MAP, wr_schema_timeouts, 0, "over defaults"),
     NESTED(listener, limits, WR_KIND_MAP, wr_schema_limits, 0, "over defaults"),
@@ -355,6 +385,7 @@ static const struct wr_schema_field cluster_fields[] = {
     NESTED(cluster, tls, WR_KIND_MAP, cluster_tls_map, 0, "off when left out"),
     NESTED(cluster, timeouts, WR_KIND_MAP, cluster_timeouts_map, 0, "of connections"),
     NESTED(cluster, pool, WR_KIND_MAP, pool_map, 0, "keep-alive connections"),
+    NESTED(cluster, requests, WR_KIND_MAP, requests_map, 0, "limits on requests in flight"),
     NESTED(cluster, retry, WR_KIND_MAP, retry_map, 0, "what is safe to send again"),
 };
 static const struct wr_schema_map cluster_map = MAP_OF(cluster, "a cluster", NULL, false);

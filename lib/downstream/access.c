@@ -1,10 +1,6 @@
 #include "downstream/access.h"
 
-#include <arpa/inet.h>
-#include <endian.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 
@@ -49,42 +45,12 @@ void wr_access_free(struct wr_access *access)
 
 /* ---- sources ---- */
 
-/* An IPv4 network as a word of its own: what an IPv6 network might say by the same word is none of the Internet's. */
-static uint64_t ipv4_key(const void *address, unsigned bits)
-{
-    uint32_t word;
-    memcpy(&word, address, sizeof(word));
-    return UINT64_C(1) << 32 | (ntohl(word) >> (32 - bits));
-}
-
-static uint64_t ipv6_key(const void *address, unsigned bits)
-{
-    uint64_t word;
-    memcpy(&word, address, sizeof(word));
-    return be64toh(word) >> (64 - bits) << (64 - bits);
-}
-
-static uint64_t key_of(const struct wr_access_options *options, const struct wr_address *peer)
-{
-    if (peer->storage.ss_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const void *)&peer->storage;
-        return ipv4_key(&v4->sin_addr, options->source_bits_ipv4);
-    }
-    if (peer->storage.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const void *)&peer->storage;
-        return IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)
-                   ? ipv4_key(&v6->sin6_addr.s6_addr[12], options->source_bits_ipv4)
-                   : ipv6_key(&v6->sin6_addr, options->source_bits_ipv6);
-    }
-    return 0;
-}
-
 struct wr_admission_source wr_access_source(const struct wr_access *access,
                                             const struct wr_address *peer)
 {
     const struct wr_access_options *options = access->options;
     return (struct wr_admission_source){
-        .key = key_of(options, peer),
+        .key = wr_address_network(peer, options->source_bits_ipv4, options->source_bits_ipv6),
         .trusted = wr_cidr_list_contains(options->trusted, options->trusted_count, peer),
     };
 }

@@ -121,7 +121,7 @@ enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
     downstream->access = wr_access_new(&options->access);
     downstream->admission =
         wr_admission_new(&options->admission, &wr_gate_admission_events, downstream);
-    downstream->proxy = wr_proxy_new(env->loop, &options->proxy, env->clusters);
+    downstream->proxy = wr_proxy_new(env->loop, &options->proxy, env->metrics, env->clusters);
     lend_to_exchanges(downstream);
     enum wr_err err = wr_listener_new(env->loop, fd, ACCEPT_BATCH, &listener_events, downstream,
                                       &downstream->listener);

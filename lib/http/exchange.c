@@ -266,14 +266,14 @@ void wr_exchange_progress(struct wr_exchange *exchange)
     follow_phase(exchange);
 }
 
-/* A client whose content is not taken owes nothing meanwhile, and starts anew afterwards. Once there was no room, codecs read on
- * when half of it is free again. */
+/* A client whose content is not taken owes nothing meanwhile, and starts anew afterwards. Codecs let it send again when half of the
+ * room is free: it may not know of less (WINDOW_UPDATE). */
 static void note_rate(struct wr_exchange *exchange)
 {
     const struct wr_message *request = &exchange->request;
     if (exchange->finished || request->put_bytes == 0)
         return;
-    bool held_up = wr_message_room(request) < (exchange->held_up ? request->limit / 2 : 1);
+    bool held_up = wr_message_room(request) < (request->limit + request->extra) / 2;
     if (held_up || exchange->held_up || exchange->rate_since == WR_NEVER) {
         exchange->rate_since = exchange->last_progress;
         exchange->rate_bytes = request->put_bytes;

@@ -81,6 +81,20 @@ enum wr_err wr_address_parse(struct wr_str text, struct wr_address *out)
     return parse_ip(host, brackets, (uint16_t)port, out);
 }
 
+enum wr_err wr_address_parse_host(struct wr_str text, struct wr_address *out)
+{
+    struct wr_str bare = text;
+    if (text.n >= 2 && text.p[0] == '[' && text.p[text.n - 1] == ']')
+        bare = wr_str(text.p + 1, text.n - 2);
+    memset(out, 0, sizeof *out);
+    if (bare.n == text.n && parse_ip(text, false, 0, out) == WR_OK)
+        return WR_OK;
+    memset(out, 0, sizeof *out);
+    if (parse_ip(bare, true, 0, out) == WR_OK)
+        return WR_OK;
+    return wr_str_starts(text, UNIX_PREFIX) ? WR_ERR_INVALID : wr_address_parse(text, out);
+}
+
 enum wr_err wr_address_resolve(const char *host, uint16_t port, struct wr_address *out, size_t max,
                                size_t *count)
 {
@@ -181,6 +195,30 @@ bool wr_address_is_loopback(const struct wr_address *address)
         return IN6_IS_ADDR_LOOPBACK(&as_in6(address)->sin6_addr);
     default:
         return address->storage.ss_family == AF_UNIX;
+    }
+}
+
+/* The leading BITS of the N bytes at BYTES, at most 8. */
+static uint64_t leading(const uint8_t *bytes, size_t n, unsigned bits)
+{
+    uint64_t word = 0;
+    for (size_t i = 0; i < n; i++)
+        word = word << 8 | bytes[i];
+    return word >> (8 * n - bits);
+}
+
+/* An IPv4 network is a word of its own: what an IPv6 network might say by the same word is none of the Internet's. */
+uint64_t wr_address_network(const struct wr_address *address, unsigned ipv4_bits,
+                            unsigned ipv6_bits)
+{
+    const uint8_t *bytes;
+    switch (ip_bytes(address, &bytes)) {
+    case AF_INET:
+        return UINT64_C(1) << 32 | leading(bytes, 4, ipv4_bits);
+    case AF_INET6:
+        return leading(bytes, 8, ipv6_bits) << (64 - ipv6_bits);
+    default:
+        return 0;
     }
 }
 

@@ -18,6 +18,8 @@ struct wr_address {
 
 /* "127.0.0.1:80", "[::1]:80", "unix:/path". Numeric only. */
 WR_MUST_USE enum wr_err wr_address_parse(struct wr_str text, struct wr_address *out);
+/* As proxies write the address of a client: "192.0.2.1", "2001:db8::1", "[2001:db8::1]", or with a port as above. No unix sockets. */
+WR_MUST_USE enum wr_err wr_address_parse_host(struct wr_str text, struct wr_address *out);
 /* Resolves HOST with the system's resolver; blocks: only while a configuration is loaded. At most MAX addresses. */
 WR_MUST_USE enum wr_err wr_address_resolve(const char *host, uint16_t port, struct wr_address *out,
                                            size_t max, size_t *count);
@@ -28,6 +30,11 @@ struct wr_str wr_address_text(const struct wr_address *address, bool host_only,
                               char out[WR_ADDRESS_TEXT]);
 uint16_t wr_address_port(const struct wr_address *address);    /* 0 for unix */
 bool wr_address_is_loopback(const struct wr_address *address); /* unix counts as loopback */
+
+/* The network of ADDRESS, by its leading bits (1 to 32, 1 to 64), as a word: what counts as one source. An IPv4-mapped address is one of
+ * IPv4; all unix sockets are one. */
+uint64_t wr_address_network(const struct wr_address *address, unsigned ipv4_bits,
+                            unsigned ipv6_bits);
 
 /* A block of addresses, "10.0.0.0/8", "::1/128", "192.0.2.1". */
 struct wr_cidr {

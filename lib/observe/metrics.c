@@ -160,6 +160,11 @@ const char *wr_metrics_flood_label(unsigned index)
     return wr_flood_label((enum wr_flood)index);
 }
 
+const char *wr_metrics_shed_label(unsigned index)
+{
+    return wr_shed_label((enum wr_shed)index);
+}
+
 const char *wr_metrics_status_label(unsigned index)
 {
     static const char *const labels[] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};

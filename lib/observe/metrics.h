@@ -11,6 +11,7 @@
 #include "base/flood.h"
 #include "base/list.h"
 #include "base/refusal.h"
+#include "base/shed.h"
 
 /* Upper bounds, in microseconds, of histogram buckets; the last is +Inf. */
 #define WR_HISTOGRAM_BUCKETS 20
@@ -135,6 +136,7 @@ const char *wr_metrics_refusal_label(unsigned index);
 const char *wr_metrics_cause_label(unsigned index);
 const char *wr_metrics_err_label(unsigned index);
 const char *wr_metrics_flood_label(unsigned index);
+const char *wr_metrics_shed_label(unsigned index);
 const char *wr_metrics_status_label(unsigned index);
 const char *wr_metrics_signed_label(unsigned index);
 

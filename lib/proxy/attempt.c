@@ -135,6 +135,7 @@ static bool response_head(void *owner, struct wr_head *head, unsigned flags)
     if ((flags & WR_HEAD_INTERIM) != 0)
         return !is_idle_continue(exchange, head);
     note_response(attempt);
+    wr_admit_response(attempt->admit, head);
     return true;
 }
 
@@ -174,9 +175,11 @@ static void ask(struct wr_attempt *attempt, bool fresh)
 }
 
 void wr_attempt_start(struct wr_attempt *attempt, struct wr_proxy *proxy,
-                      struct wr_exchange *exchange, struct wr_cluster *cluster)
+                      struct wr_exchange *exchange, struct wr_cluster *cluster,
+                      struct wr_admit *admit)
 {
-    *attempt = (struct wr_attempt){.proxy = proxy, .exchange = exchange, .cluster = cluster};
+    *attempt = (struct wr_attempt){
+        .proxy = proxy, .exchange = exchange, .cluster = cluster, .admit = admit};
     exchange->response_timeout = wr_cluster_options(cluster)->response_timeout;
     wr_exchange_rearm(exchange);
     wr_message_set_policy(&exchange->response, &response_policy, attempt);

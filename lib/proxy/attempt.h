@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "http/exchange.h"
+#include "proxy/admit.h"
 #include "proxy/inside.h"
 #include "upstream/cluster.h"
 
@@ -16,6 +17,7 @@ struct wr_attempt {
     struct wr_proxy *proxy;
     struct wr_exchange *exchange;
     struct wr_cluster *cluster;
+    struct wr_admit *admit;
     unsigned connects_failed;
     bool wishing; /* no connection yet */
     bool reused;  /* sent on a connection from the pool */
@@ -24,9 +26,10 @@ struct wr_attempt {
     bool answering; /* some response head has come, interim ones too */
 };
 
-/* The head of the request is as it is to be sent. */
+/* The head of the request is as it is to be sent. ADMIT is told of the response. */
 void wr_attempt_start(struct wr_attempt *attempt, struct wr_proxy *proxy,
-                      struct wr_exchange *exchange, struct wr_cluster *cluster);
+                      struct wr_exchange *exchange, struct wr_cluster *cluster,
+                      struct wr_admit *admit);
 /* No connection is wanted any more; what is in flight stays with its messages. Can be called twice. */
 void wr_attempt_cancel(struct wr_attempt *attempt);
 

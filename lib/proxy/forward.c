@@ -150,9 +150,53 @@ static struct wr_str request_id(struct wr_forward *forward, struct wr_head *head
     return id;
 }
 
+static bool is_trusted(const struct wr_forward *forward, const struct wr_address *address)
+{
+    return wr_cidr_list_contains(forward->options->trusted, forward->options->trusted_count,
+                                 address);
+}
+
+/* Takes the last element off LIST; false: there is none. */
+static bool take_last(struct wr_str *list, struct wr_str *element)
+{
+    while (list->n > 0) {
+        const char *comma = memrchr(list->p, ',', list->n);
+        size_t from = comma != NULL ? (size_t)(comma - list->p) + 1 : 0;
+        *element = wr_str_trim(wr_str(list->p + from, list->n - from));
+        list->n = from > 0 ? from - 1 : 0;
+        if (element->n > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Each hop wrote down whom it was called by: from the last one back, for as long as the hops can be believed. */
+void wr_forward_client(const struct wr_forward *forward, const struct wr_exchange *exchange,
+                       struct wr_address *out)
+{
+    const struct wr_fields *fields = &exchange->request.head->fields;
+    *out = exchange->client->address;
+    if (!is_trusted(forward, out))
+        return;
+    for (uint32_t i = fields->count; i-- > 0;) {
+        const struct wr_field *field = &fields->v[i];
+        if (field->id != WR_FIELD_X_FORWARDED_FOR || field->name.n == 0)
+            continue;
+        struct wr_str list = field->value;
+        struct wr_str element;
+        struct wr_address hop;
+        while (take_last(&list, &element)) {
+            if (wr_address_parse_host(element, &hop) != WR_OK)
+                return;
+            *out = hop;
+            if (!is_trusted(forward, out))
+                return;
+        }
+    }
+}
+
 enum wr_err wr_forward_request(struct wr_forward *forward, struct wr_exchange *exchange)
 {
-    const struct wr_forward_options *options = forward->options;
     struct wr_head *head = exchange->request.head;
     struct wr_arena *arena = &exchange->arena;
     if (!drop_connection_specific(&head->fields))
@@ -160,8 +204,7 @@ enum wr_err wr_forward_request(struct wr_forward *forward, struct wr_exchange *e
     if (head->tunnel != WR_TUNNEL_NONE) /* each hop has its own (RFC 8441 section 5) */
         wr_fields_remove(&head->fields, WR_FIELD_SEC_WEBSOCKET_KEY);
 
-    if (!wr_cidr_list_contains(options->trusted, options->trusted_count,
-                               &exchange->client->address))
+    if (!is_trusted(forward, &exchange->client->address))
         drop_untrusted(&head->fields);
     exchange->forwarded_for = forwarded_for(exchange, head, arena);
     exchange->request_id = request_id(forward, head, arena);

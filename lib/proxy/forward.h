@@ -27,6 +27,11 @@ void wr_forward_clear(struct wr_forward *forward);
 WR_MUST_USE enum wr_err wr_forward_request(struct wr_forward *forward,
                                            struct wr_exchange *exchange);
 
+/* The address of who sent the request, as far as it can be believed: of the peer, or, behind trusted peers, the last one in
+ * X-Forwarded-For that is not trusted. Before wr_forward_request(). */
+void wr_forward_client(const struct wr_forward *forward, const struct wr_exchange *exchange,
+                       struct wr_address *out);
+
 /* Edits a head of the response, an interim one too. BAD_RESPONSE as above. */
 WR_MUST_USE enum wr_err wr_forward_response(struct wr_forward *forward,
                                             struct wr_exchange *exchange, struct wr_head *head);

@@ -182,7 +182,8 @@ static void send_grpc(struct wr_exchange *exchange, struct wr_head *head,
     send_small(exchange, head, WR_STR_EMPTY);
 }
 
-void wr_local_error(struct wr_exchange *exchange, enum wr_err why, const char *name)
+void wr_local_refusal(struct wr_exchange *exchange, enum wr_err why, const char *name,
+                      uint32_t retry_after)
 {
     const struct wr_err_info *info = wr_err_info(why);
     wr_exchange_blame(exchange, why);
@@ -195,8 +196,9 @@ void wr_local_error(struct wr_exchange *exchange, enum wr_err why, const char *n
     struct wr_head *head = new_head(exchange, info->http_status);
     if (info->proxy_status[0] != '\0')
         add(exchange, head, WR_FIELD_PROXY_STATUS, proxy_status(exchange, info, name));
-    if (info->http_status == 503)
-        add(exchange, head, WR_FIELD_RETRY_AFTER, WR_STR("1"));
+    if (info->http_status == 503 || info->http_status == 429)
+        add(exchange, head, WR_FIELD_RETRY_AFTER,
+            wr_arena_printf(&exchange->arena, "%u", retry_after));
     if (info->http_status == 408)
         exchange->client_keeps = false; /* RFC 9110 section 15.5.9: the rest is not waited for */
     if (info->http_status == 405)
@@ -217,6 +219,11 @@ void wr_local_error(struct wr_exchange *exchange, enum wr_err why, const char *n
                                   WR_STR_ARG(wr_status_reason(info->http_status)), info->text);
     }
     send_small(exchange, head, content);
+}
+
+void wr_local_error(struct wr_exchange *exchange, enum wr_err why, const char *name)
+{
+    wr_local_refusal(exchange, why, name, 1);
 }
 
 /* ---- respond routes ---- */

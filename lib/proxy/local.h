@@ -16,6 +16,10 @@ char *wr_local_name(struct wr_str pseudonym);
  * is cancelled. */
 void wr_local_error(struct wr_exchange *exchange, enum wr_err why, const char *name);
 
+/* The same for an error of which a client may hope that it passes: RETRY_AFTER seconds. */
+void wr_local_refusal(struct wr_exchange *exchange, enum wr_err why, const char *name,
+                      uint32_t retry_after);
+
 /* Answers as configured. OPTIONS outlive the exchange. Content of any size is made while it is taken. */
 void wr_local_respond(struct wr_exchange *exchange, const struct wr_respond_options *options);
 

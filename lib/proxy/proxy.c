@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "base/compiler.h"
 #include "base/mem.h"
+#include "proxy/admit.h"
 #include "proxy/attempt.h"
 #include "proxy/inside.h"
 #include "proxy/local.h"
@@ -12,16 +14,27 @@
 struct answer {
     struct wr_proxy *proxy;
     struct wr_exchange *exchange;
-    struct wr_attempt *attempt; /* NULL: answered locally */
+    const struct wr_route *route; /* NULL: none yet, or none at all */
+    struct wr_admit admit;
+    struct wr_attempt *attempt; /* NULL: answered locally, or not let in yet */
+    uint32_t retry_after;       /* seconds, of an error that passes */
 };
 
 /* ---- the exchange calls ---- */
 
-/* A request that still waited for a connection was not kept waiting by its sender or by an upstream. */
+/* A request that still waited for its turn, or for a connection, was not kept waiting by its sender or by an upstream. */
 static enum wr_err real_reason(const struct answer *answer, enum wr_err why)
 {
-    bool wishing = answer->attempt != NULL && answer->attempt->wishing;
-    return wishing && why == WR_ERR_RESPONSE_TIMEOUT ? WR_ERR_POOL_FULL : why;
+    if (why != WR_ERR_RESPONSE_TIMEOUT)
+        return why;
+    if (wr_admit_waits(&answer->admit))
+        return WR_ERR_OVERLOADED;
+    return answer->attempt != NULL && answer->attempt->wishing ? WR_ERR_POOL_FULL : why;
+}
+
+static void fail(struct answer *answer, enum wr_err why)
+{
+    wr_local_refusal(answer->exchange, why, answer->proxy->name, answer->retry_after);
 }
 
 /* Answers with WHY while nothing was answered yet, else cuts the response off. */
@@ -30,9 +43,10 @@ static void give_up(struct answer *answer, enum wr_err why)
     struct wr_exchange *exchange = answer->exchange;
     if (answer->attempt != NULL)
         wr_attempt_cancel(answer->attempt);
+    wr_admit_leave(&answer->admit);
     if (exchange->response.state == WR_MESSAGE_WAITING) {
         wr_message_drop_source(&exchange->response, why);
-        wr_local_error(exchange, why, answer->proxy->name);
+        fail(answer, why);
         return;
     }
     wr_message_cancel(&exchange->response, why);
@@ -50,6 +64,7 @@ static void finished(void *handler)
     struct answer *answer = handler;
     if (answer->attempt != NULL)
         wr_attempt_cancel(answer->attempt);
+    wr_admit_leave(&answer->admit);
 }
 
 static const struct wr_exchange_handler handler_ops = {
@@ -105,22 +120,83 @@ static enum wr_err count_hop(struct answer *answer, bool *answered)
     return WR_OK;
 }
 
-static enum wr_err send_upstream(struct answer *answer, unsigned index)
+static struct wr_cluster *cluster_of(const struct answer *answer)
 {
-    struct wr_proxy *proxy = answer->proxy;
+    return answer->proxy->clusters[answer->route->cluster];
+}
+
+static enum wr_err send_upstream(struct answer *answer)
+{
     struct wr_exchange *exchange = answer->exchange;
-    struct wr_cluster *cluster = proxy->clusters[index];
-    exchange->cluster = wr_str_from(wr_cluster_options(cluster)->name);
-    bool answered;
-    enum wr_err err = count_hop(answer, &answered);
-    if (err == WR_OK && !answered)
-        err = wr_forward_request(&proxy->forward, exchange);
-    if (err != WR_OK || answered)
+    enum wr_err err = wr_forward_request(&answer->proxy->forward, exchange);
+    if (err != WR_OK)
         return err;
     answer->attempt = wr_arena_alloc(&exchange->arena, sizeof(*answer->attempt));
-    wr_attempt_start(answer->attempt, proxy, exchange, cluster);
+    wr_attempt_start(answer->attempt, answer->proxy, exchange, cluster_of(answer), &answer->admit);
     return WR_OK;
 }
+
+/* ---- admission: each step is taken at once, or when the gate says so ---- */
+
+/* OVERLOADED: it may not pass. *ENTERED false: not yet. */
+static enum wr_err enter(struct answer *answer, struct wr_request_gate *gate,
+                         struct wr_request_pass *pass, bool *entered)
+{
+    answer->retry_after = wr_request_gate_retry_after(gate);
+    enum wr_request_verdict verdict = wr_request_gate_enter(gate, pass, answer->route->priority);
+    *entered = verdict == WR_REQUEST_ADMITTED;
+    return verdict == WR_REQUEST_REFUSED ? WR_ERR_OVERLOADED : WR_OK;
+}
+
+static enum wr_err enter_cluster(struct answer *answer)
+{
+    struct wr_request_gate *gate = wr_cluster_gate(cluster_of(answer));
+    if (gate == NULL)
+        return WR_ERR_DRAINING;
+    bool entered;
+    enum wr_err err = enter(answer, gate, &answer->admit.cluster, &entered);
+    return err == WR_OK && entered ? send_upstream(answer) : err;
+}
+
+/* It has its place with the listener. */
+static enum wr_err serve(struct answer *answer)
+{
+    const struct wr_route *route = answer->route;
+    struct wr_exchange *exchange = answer->exchange;
+    if (route->action == WR_ROUTE_RESPOND) {
+        wr_local_respond(exchange, &route->respond);
+        return WR_OK;
+    }
+    exchange->cluster = wr_str_from(wr_cluster_options(cluster_of(answer))->name);
+    bool answered;
+    enum wr_err err = count_hop(answer, &answered);
+    return err != WR_OK || answered ? err : enter_cluster(answer);
+}
+
+static enum wr_err enter_listener(struct answer *answer)
+{
+    bool entered;
+    enum wr_err err = enter(answer, answer->proxy->gate, &answer->admit.listener, &entered);
+    return err == WR_OK && entered ? serve(answer) : err;
+}
+
+static void listener_decided(struct wr_request_pass *pass, bool admitted)
+{
+    struct answer *answer = WR_CONTAINER_OF(pass, struct answer, admit.listener);
+    enum wr_err err = admitted ? serve(answer) : WR_ERR_OVERLOADED;
+    if (err != WR_OK)
+        fail(answer, err);
+}
+
+static void cluster_decided(struct wr_request_pass *pass, bool admitted)
+{
+    struct answer *answer = WR_CONTAINER_OF(pass, struct answer, admit.cluster);
+    enum wr_err err = admitted ? send_upstream(answer) : WR_ERR_OVERLOADED;
+    if (err != WR_OK)
+        fail(answer, err);
+}
+
+/* ---- before that ---- */
 
 static enum wr_err check(const struct wr_exchange *exchange)
 {
@@ -184,30 +260,49 @@ static enum wr_err begin(struct answer *answer)
     err = judge_tunnel(exchange, route);
     if (err != WR_OK)
         return err;
-    if (route->action == WR_ROUTE_CLUSTER)
-        return send_upstream(answer, route->cluster);
-    wr_local_respond(exchange, &route->respond);
-    return WR_OK;
+    answer->route = route;
+    if (!wr_meter_take(answer->proxy->meter, route, exchange, wr_loop_now(answer->proxy->loop),
+                       &answer->retry_after)) {
+        wr_metric_inc(&answer->proxy->metrics->requests_rate_limited);
+        return WR_ERR_RATE_LIMITED;
+    }
+    return enter_listener(answer);
 }
 
 void wr_proxy_start(struct wr_proxy *proxy, struct wr_exchange *exchange)
 {
     struct answer *answer = wr_arena_alloc(&exchange->arena, sizeof(*answer));
-    *answer = (struct answer){.proxy = proxy, .exchange = exchange};
+    *answer = (struct answer){.proxy = proxy, .exchange = exchange, .retry_after = 1};
+    wr_admit_init(&answer->admit, exchange, listener_decided, cluster_decided);
     wr_exchange_set_handler(exchange, &handler_ops, answer);
     enum wr_err err = begin(answer);
     if (err != WR_OK)
-        wr_local_error(exchange, err, proxy->name);
+        fail(answer, err);
+}
+
+static struct wr_request_gate_metrics gate_metrics(struct wr_listener_metrics *metrics)
+{
+    return (struct wr_request_gate_metrics){
+        .in_flight = &metrics->requests_in_flight,
+        .waiting = &metrics->requests_waiting,
+        .limit = &metrics->requests_limit,
+        .refused = metrics->requests_refused,
+        .wait = &metrics->request_wait,
+    };
 }
 
 struct wr_proxy *wr_proxy_new(struct wr_loop *loop, const struct wr_proxy_options *options,
+                              struct wr_listener_metrics *metrics,
                               struct wr_cluster *const *clusters)
 {
     struct wr_proxy *proxy = WR_NEW(struct wr_proxy);
     proxy->loop = loop;
     proxy->options = options;
     proxy->clusters = clusters;
+    proxy->metrics = metrics;
+    proxy->gate = wr_request_gate_new(loop, &options->requests, gate_metrics(metrics));
     wr_forward_init(&proxy->forward, &options->forward);
+    proxy->meter = wr_meter_new(options, &proxy->forward);
     proxy->name = wr_local_name(options->forward.via);
     return proxy;
 }
@@ -216,6 +311,8 @@ void wr_proxy_free(struct wr_proxy *proxy)
 {
     if (proxy == NULL)
         return;
+    wr_meter_free(proxy->meter);
+    wr_request_gate_free(proxy->gate);
     wr_forward_clear(&proxy->forward);
     free(proxy->name);
     free(proxy);

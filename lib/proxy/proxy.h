@@ -24,13 +24,19 @@ struct wr_proxy_options {
     struct wr_route_table routes;
     struct wr_forward_options forward;
     enum wr_path_policy path_policy;
-    uint64_t request_content_limit; /* bytes: 413; UINT64_MAX = no limit */
+    uint64_t request_content_limit;      /* bytes: 413; UINT64_MAX = no limit */
+    struct wr_requests_options requests; /* admission of all of them, a worker */
+    unsigned source_bits_ipv4; /* leading bits of an address that make a source, 1 to 32 */
+    unsigned source_bits_ipv6; /* 1 to 64 */
+    uint64_t seed;             /* unknown outside */
 };
 
 struct wr_proxy;
 
-/* CLUSTERS: of this worker, in the order that routes index. OPTIONS and CLUSTERS outlive the proxy. Owner: the caller. */
+/* CLUSTERS: of this worker, in the order that routes index. OPTIONS, METRICS and CLUSTERS outlive the proxy. Owner: the
+ * caller. */
 struct wr_proxy *wr_proxy_new(struct wr_loop *loop, const struct wr_proxy_options *options,
+                              struct wr_listener_metrics *metrics,
                               struct wr_cluster *const *clusters);
 void wr_proxy_free(struct wr_proxy *proxy); /* after its exchanges; NULL is fine */
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "admission/rate.h"
+#include "admission/requests.h"
 #include "base/str.h"
 #include "http/head.h"
 
@@ -19,6 +21,19 @@ struct wr_respond_options {
     uint64_t body_size; /* that many bytes of filler instead of BODY; 0: BODY */
 };
 
+/* Whose requests are counted together. */
+enum wr_rate_key {
+    WR_RATE_ROUTE,  /* all of the route */
+    WR_RATE_CLIENT, /* of one source: wr_forward_client() */
+    WR_RATE_HEADER, /* with one value of a field; those without it are one more */
+};
+
+struct wr_route_rate {
+    struct wr_rate rate; /* in a worker; more are RATE_LIMITED */
+    enum wr_rate_key key;
+    struct wr_str header; /* of HEADER, in lower case */
+};
+
 struct wr_route {
     const char *name;   /* for logs: as configured, or "#3" */
     struct wr_str host; /* "" = any, "www.example.com", "*.example.com"; lower case; without port */
@@ -27,6 +42,8 @@ struct wr_route {
     enum wr_route_action action;
     unsigned cluster; /* index, of WR_ROUTE_CLUSTER */
     struct wr_respond_options respond;
+    enum wr_priority priority;
+    struct wr_route_rate rate;
     /* Of WR_ROUTE_CLUSTER: what a request may make a tunnel for. */
     const struct wr_str *upgrades; /* protocols, in lower case */
     size_t upgrade_count;

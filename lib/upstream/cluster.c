@@ -354,6 +354,22 @@ struct wr_cluster_metrics *wr_cluster_metrics(struct wr_cluster *cluster)
     return cluster->metrics;
 }
 
+struct wr_request_gate *wr_cluster_gate(struct wr_cluster *cluster)
+{
+    return cluster->gate;
+}
+
+static struct wr_request_gate_metrics gate_metrics(struct wr_cluster_metrics *metrics)
+{
+    return (struct wr_request_gate_metrics){
+        .in_flight = &metrics->upstream_requests_in_flight,
+        .waiting = &metrics->upstream_requests_waiting,
+        .limit = &metrics->upstream_requests_limit,
+        .refused = metrics->upstream_requests_refused,
+        .wait = &metrics->upstream_request_wait,
+    };
+}
+
 struct wr_cluster *wr_cluster_new(struct wr_transport_host *host,
                                   const struct wr_cluster_options *options,
                                   struct wr_cluster_metrics *metrics)
@@ -374,6 +390,7 @@ struct wr_cluster *wr_cluster_new(struct wr_transport_host *host,
     wr_list_init(&cluster->awaited);
     wr_list_init(&cluster->pending);
     wr_task_init(&cluster->serve, serve_pending);
+    cluster->gate = wr_request_gate_new(cluster->loop, &options->requests, gate_metrics(metrics));
     return cluster;
 }
 
@@ -395,6 +412,8 @@ void wr_cluster_free(struct wr_cluster *cluster)
     if (cluster == NULL || cluster->freed)
         return;
     cluster->freed = true;
+    wr_request_gate_free(cluster->gate);
+    cluster->gate = NULL;
     wr_task_cancel(&cluster->serve);
     while (!wr_list_empty(&cluster->pending)) {
         struct wr_upstream_request *request = wr_queue_request(cluster->pending.next);

@@ -17,6 +17,7 @@
 #include "io/socket.h"
 #include "observe/metrics.h"
 #include "transport/transport.h"
+#include "upstream/request_gate.h"
 
 struct wr_endpoint_options {
     struct wr_address address;
@@ -45,6 +46,7 @@ struct wr_cluster_options {
         retry_budget_percent; /* retries at most this share of requests, of the last ten seconds; a few are always allowed, unless it is 0 */
     bool retry_connect;       /* another endpoint is tried when a connection cannot be made */
     bool retry_reused;        /* the keep-alive race: once more on a fresh connection */
+    struct wr_requests_options requests; /* admission of those that go to it, a worker */
     struct wr_client_codec_options
         codec; /* of it: exchanges a connection of HTTP/2 carries at most */
 };
@@ -57,6 +59,8 @@ struct wr_cluster *wr_cluster_new(struct wr_transport_host *host,
                                   struct wr_cluster_metrics *metrics);
 const struct wr_cluster_options *wr_cluster_options(const struct wr_cluster *cluster);
 struct wr_cluster_metrics *wr_cluster_metrics(struct wr_cluster *cluster);
+/* Which requests may go to it. Of one that was freed: NULL. */
+struct wr_request_gate *wr_cluster_gate(struct wr_cluster *cluster);
 /* Nothing is kept for reuse any more: idle connections close now, those in use after their exchange. Requests are still
  * served. */
 void wr_cluster_drain(struct wr_cluster *cluster);

@@ -38,6 +38,7 @@ struct wr_cluster {
     struct wr_task serve;   /* free connections and free slots meet pending requests */
 
     struct wr_retry_budget budget;
+    struct wr_request_gate *gate;
     bool draining;
     bool freed;
     struct wr_garbage garbage;

@@ -389,3 +389,15 @@ Test(transport_hello, answered_by_a_hello_retry_request)
 {
     expect_all_ways(&(struct hello_options){.sni = "localhost", .groups = "P-384:P-256"});
 }
+
+Test(transport_hello, a_server_without_tickets_believes_no_claim)
+{
+    drop();
+    wr_tls_server_release(server_tls);
+    server_tls = lab_server(&lab, false, NULL, 0);
+    size_t n = hello_make(&(struct hello_options){.sni = "localhost", .resume = true}, wire);
+    accept_raw();
+    say(wire, n);
+    LAB_WAIT(&lab, server.hellos == 1);
+    cr_assert_not(server.claims_resumption);
+}

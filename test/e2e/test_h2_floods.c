@@ -42,6 +42,15 @@ static void put_wrong_length(struct h2_peer *h2, unsigned i)
     h2_put_data(&h2->out, 2 * i + 3, 0, "xy");
 }
 
+static void put_large_trailers(struct h2_peer *h2, unsigned i)
+{
+    static char fields[120 * 6 + 1];
+    for (size_t at = 0; at + 6 < sizeof(fields); at += 6)
+        memcpy(fields + at, "a: bc\n", 6);
+    h2_peer_ask(h2, 2 * i + 3, 0, "POST", "/flood", "");
+    h2_put_headers(&h2->out, 2 * i + 3, H2_END_STREAM, fields);
+}
+
 static void put_continuation(struct h2_peer *h2, unsigned i)
 {
     struct text block = {0};
@@ -98,6 +107,7 @@ static const struct flood {
     {"window overflow", "reset", put_window_overflow, 1000},
     {"malformed heads", "reset", put_malformed, 1000},
     {"content of another length", "reset", put_wrong_length, 1000},
+    {"trailers above the limit", "reset", put_large_trailers, 1000},
     {"CONTINUATION", "continuation", put_continuation, 1000},
     {"PING", "ping", put_ping, 2000},
     {"SETTINGS", "settings", put_settings, 100},

@@ -11,7 +11,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define RSS_GROWTH (6 * MIB)
-#define HELD_MAX (512 * 1024)
+#define HELD_MAX (512 * 1024 + MIB) /* a window that has grown before the stall */
 /* What sockets of the kernel may hold on the way, and two weirs. */
 #define IN_FLIGHT (48 * MIB)
 

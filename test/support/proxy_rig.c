@@ -135,7 +135,7 @@ void px_start(struct proxy_rig *rig)
 {
     rig->cluster = wr_cluster_new(rig->transports, &rig->cluster_options, rig->cluster_metrics);
     rig->clusters[0] = rig->cluster;
-    rig->proxy = wr_proxy_new(rig->loop, &rig->proxy_options, rig->clusters);
+    rig->proxy = wr_proxy_new(rig->loop, &rig->proxy_options, rig->host.metrics, rig->clusters);
 }
 
 static void free_peer(struct px_peer *peer)
@@ -166,6 +166,8 @@ static void check_gauges(const struct proxy_rig *rig)
     cr_expect_eq(wr_metric_get(&rig->cluster_metrics->upstream_idle), 0);
     cr_expect_eq(wr_metric_get(&rig->cluster_metrics->upstream_pending), 0);
     cr_expect_eq(wr_metric_get(&rig->host.worker_metrics->exchanges_active), 0);
+    cr_expect_eq(wr_metric_get(&rig->host.metrics->requests_in_flight), 0);
+    cr_expect_eq(wr_metric_get(&rig->host.metrics->requests_waiting), 0);
 }
 
 void px_end(struct proxy_rig *rig)

@@ -355,8 +355,10 @@ struct relay *relay_new(const struct relay_events *events, void *owner)
         relay->clusters[i] =
             wr_cluster_new(world.transports, &hop->cluster_options, hop->cluster_metrics);
     }
-    relay->edge = wr_proxy_new(world.loop, &world.edge.proxy_options, &relay->clusters[0]);
-    relay->mid = wr_proxy_new(world.loop, &world.mid.proxy_options, &relay->clusters[1]);
+    relay->edge = wr_proxy_new(world.loop, &world.edge.proxy_options, world.edge.listener_metrics,
+                               &relay->clusters[0]);
+    relay->mid = wr_proxy_new(world.loop, &world.mid.proxy_options, world.mid.listener_metrics,
+                              &relay->clusters[1]);
     WR_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     relay->client.fd = fds[1];
     serve(relay, &relay->accepted, true, fds[0]);

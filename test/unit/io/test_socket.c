@@ -370,3 +370,54 @@ Test(socket, unix_sockets)
     unlink(path);
     rmdir(folder);
 }
+
+/* ---- addresses as proxies write them, and networks ---- */
+
+Test(socket, addresses_of_clients_come_with_and_without_port)
+{
+    static const struct {
+        const char *text;
+        const char *shown;
+    } good[] = {
+        {"192.0.2.1", "192.0.2.1:0"},
+        {"192.0.2.1:80", "192.0.2.1:80"},
+        {"2001:db8::1", "[2001:db8::1]:0"},
+        {"[2001:db8::1]", "[2001:db8::1]:0"},
+        {"[2001:db8::1]:80", "[2001:db8::1]:80"},
+        {"::ffff:192.0.2.1", "[::ffff:192.0.2.1]:0"},
+    };
+    static const char *const bad[] = {"",        "unknown",     "unix:/x",    "_hidden",
+                                      "192.0.2", "[192.0.2.1]", "192.0.2.1:", "192.0.2.1:x",
+                                      "[::1",    "::1]"};
+    char text[WR_ADDRESS_TEXT];
+    struct wr_address address;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        cr_expect_eq(wr_address_parse_host(wr_str_from(good[i].text), &address), WR_OK, "%s",
+                     good[i].text);
+        struct wr_str shown = wr_address_text(&address, false, text);
+        cr_expect(wr_str_eq(shown, wr_str_from(good[i].shown)), "%.*s", WR_STR_ARG(shown));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_expect_neq(wr_address_parse_host(wr_str_from(bad[i]), &address), WR_OK, "%s", bad[i]);
+}
+
+static uint64_t network(const char *text, unsigned ipv4_bits, unsigned ipv6_bits)
+{
+    struct wr_address address = parsed(text);
+    return wr_address_network(&address, ipv4_bits, ipv6_bits);
+}
+
+Test(socket, a_network_is_the_leading_bits_of_an_address)
+{
+    cr_expect_eq(network("192.0.2.1:80", 32, 64), network("192.0.2.1:81", 32, 64));
+    cr_expect_eq(network("192.0.2.1:80", 32, 64), network("[::ffff:192.0.2.1]:80", 32, 64));
+    cr_expect_neq(network("192.0.2.1:80", 32, 64), network("192.0.2.2:80", 32, 64));
+    cr_expect_eq(network("192.0.2.1:80", 24, 64), network("192.0.2.254:80", 24, 64));
+    cr_expect_neq(network("192.0.2.1:80", 24, 64), network("192.0.3.1:80", 24, 64));
+    cr_expect_neq(network("0.0.0.1:80", 1, 1), network("128.0.0.1:80", 1, 1));
+    cr_expect_eq(network("[2001:db8:1:2::3]:80", 32, 64), network("[2001:db8:1:2:4::]:80", 32, 64));
+    cr_expect_neq(network("[2001:db8:1:2::3]:80", 32, 64), network("[2001:db8:1:3::3]:80", 32, 64));
+    cr_expect_eq(network("[2001:db8:1:2::3]:80", 32, 48), network("[2001:db8:1:3::3]:80", 32, 48));
+    cr_expect_neq(network("0.0.0.0:0", 32, 64), network("[::]:0", 32, 64));
+    cr_expect_eq(network("unix:/a", 32, 64), network("unix:/b", 32, 64));
+}
