@@ -4,7 +4,7 @@
 #include "base/time.h"
 
 /* What a wait is held against when no limit is configured: the default of max_handshake_delay. */
-#define USUAL_DELAY (50 * WR_MSEC)
+#define USUAL_DELAY (100 * WR_MSEC)
 /* With fewer handshakes in ten seconds nothing is said about all of them. */
 #define ENOUGH 100
 /* A backlog that was never empty for so long is not a burst that has just come. */
@@ -182,7 +182,7 @@ bool wr_signs_queue_stands(const struct wr_admission_view *view)
 
 bool wr_signs_queue_is_over(const struct wr_admission_view *view)
 {
-    return view->now.delayed == 0;
+    return view->now.delayed == 0 && view->now.wait_most < target(view);
 }
 
 static bool queue_stood(const struct wr_admission_view *view)

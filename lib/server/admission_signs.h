@@ -53,6 +53,7 @@ bool wr_signs_is_logged(const struct wr_admission_view *view);
 /* ---- what is short ---- */
 
 bool wr_signs_queue_stands(const struct wr_admission_view *view); /* just now */
+/* Not the opposite: a wait may be too long before the controller has had its turn to see it. */
 bool wr_signs_queue_is_over(const struct wr_admission_view *view);
 /* Handshakes need not wait for the processor: it is not what is short. */
 bool wr_signs_waits_are_short(const struct wr_admission_view *view);

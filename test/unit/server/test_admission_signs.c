@@ -159,9 +159,12 @@ Test(signs, waits)
     view.last.waits[10] = 0;
     view.now.wait_most = 25 * WR_MSEC;
     cr_expect_not(wr_signs_waits_are_short(&view));
+    cr_expect(wr_signs_queue_is_over(&view));
+    view.now.wait_most = 50 * WR_MSEC;
+    cr_expect_not(wr_signs_queue_is_over(&view), "the controller has not seen it yet");
     options.admission.max_delay = WR_NEVER;
     cr_expect_not(wr_signs_waits_are_short(&view), "held against what is usual");
-    view.now.wait_most = 24 * WR_MSEC;
+    view.now.wait_most = 49 * WR_MSEC;
     cr_expect(wr_signs_waits_are_short(&view));
     view.last.by_cause[WR_CAUSE_DELAY] = 1;
     cr_expect_not(wr_signs_waits_are_short(&view));
