@@ -128,7 +128,7 @@ static const struct wr_schema_map rates_map = MAP_OF(rates, "rates", NULL, false
 static const struct wr_schema_field admission_fields[] = {
     NUMBER(admission, max_pending_handshakes, WR_KIND_COUNT, "1000", WR_SCHEMA_INFINITY, 0,
            UINT32_MAX - 1, "handshakes pending in a worker; 0 refuses all"),
-    DURATION(admission, max_handshake_delay, "50ms", WR_MSEC,
+    DURATION(admission, max_handshake_delay, "100ms", WR_MSEC,
              "wait of a handshake for its turn; above it the oldest are refused"),
     WORDS(admission, mode, WR_KIND_ENUM, mode_words, "fixed",
           "adaptive: the limit follows the wait, max_pending_handshakes is its ceiling"),

@@ -19,7 +19,8 @@ static struct weir *start_weir(int upstream, const char *cluster)
                       "listeners:\n"
                       "  - {name: plain, bind: 127.0.0.1:0, routes: [{cluster: up}]}\n"
                       "  - {name: tls, bind: 127.0.0.1:0, routes: [{cluster: up}],\n"
-                      "     tls: {certificates: [{chain: cert.pem, key: key.pem}]}}\n"
+                      "     tls: {certificates: [{chain: cert.pem, key: key.pem}]},\n"
+                      "     admission: {max_handshake_delay: infinity}}\n"
                       "clusters: [{name: up, endpoints: [127.0.0.1:%d], %s}]\n",
                       upstream, cluster);
 }
@@ -31,7 +32,8 @@ static struct weir *start_origin(const char *size)
                       "listeners:\n"
                       "  - {name: plain, bind: 127.0.0.1:0, routes: [{respond: {body_size: %s}}]}\n"
                       "  - {name: tls, bind: 127.0.0.1:0, routes: [{respond: {body_size: %s}}],\n"
-                      "     tls: {certificates: [{chain: cert.pem, key: key.pem}]}}\n",
+                      "     tls: {certificates: [{chain: cert.pem, key: key.pem}]},\n"
+                      "     admission: {max_handshake_delay: infinity}}\n",
                       size, size);
 }
 

@@ -121,7 +121,7 @@ static void stalls(const char *path, bool connection)
     for (uint32_t id = 1; id <= 5; id += 2) {
         char frame[32];
         (void)snprintf(frame, sizeof(frame), "RST/%u[8] ", id);
-        cr_expect(h2_peer_hears(h2, frame), "%s: no %s", what, frame);
+        cr_expect(h2_peer_hears(h2, frame), "%s: no %s: %s", what, frame, h2_peer_log(h2));
     }
     cr_expect_eq(h2_reader_data(h2->reader), connection ? 65535 : OTHERS * strlen("own"), "%s",
                  what);

@@ -97,8 +97,9 @@ static struct weir *start(const struct edge_options *o)
                       "%s",
                       o->workers ? o->workers : 1, o->own_certificates ? "" : CERTIFICATE,
                       o->tls && !o->own_certificates ? ", " : "", or_nothing(o->tls),
-                      or_nothing(o->admission), or_nothing(o->timeouts), or_nothing(o->limits),
-                      or_nothing(o->routes), o->routes ? ", " : "", or_nothing(o->more));
+                      o->admission ? o->admission : "max_handshake_delay: infinity",
+                      or_nothing(o->timeouts), or_nothing(o->limits), or_nothing(o->routes),
+                      o->routes ? ", " : "", or_nothing(o->more));
 }
 
 struct weir *edge_start(const struct edge_options *options)

@@ -9,8 +9,8 @@
 
 /* Parts of the configuration, in flow style without braces; NULL: nothing. */
 struct edge_options {
-    unsigned workers; /* 0: 1 */
-    const char *admission;
+    unsigned workers;      /* 0: 1 */
+    const char *admission; /* NULL: as by default, but no wait of a slow build is too long */
     const char *timeouts;
     const char *limits;
     const char *tls;       /* besides the certificate of the folder */

@@ -177,11 +177,18 @@ static void log_settings(const uint8_t *p, size_t n, struct text *log)
                  get_u32(p + at + 2));
 }
 
+/* Zeros would end the log for who looks for words in it. */
+static void log_bytes(const uint8_t *p, size_t n, struct text *log)
+{
+    for (size_t i = 0; i < n; i++)
+        text_add(log, p[i] != 0 ? (const char *)&p[i] : ".", 1);
+}
+
 static void log_data(struct h2_reader *reader, const uint8_t *p, size_t n, struct text *log)
 {
     reader->data += n;
     if (n <= 64)
-        text_add(log, p, n);
+        log_bytes(p, n, log);
     else
         text_say(log, "#%zu", n);
 }
@@ -203,7 +210,7 @@ static void log_payload(struct h2_reader *reader, unsigned type, unsigned flags,
         log_settings(p, n, log);
         break;
     case H2_PING:
-        text_add(log, p, n);
+        log_bytes(p, n, log);
         break;
     case H2_GOAWAY:
         text_say(log, "%u,%u", get_u32(p), get_u32(p + 4));
