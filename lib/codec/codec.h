@@ -80,9 +80,11 @@ struct wr_client_codec_events {
     /* While no exchange is open: bytes came unasked (behaviour row 23), the peer ended, or the transport broke. */
     void (*broken)(void *owner, enum wr_err why);
     /* Only from codecs that carry several exchanges. The peer has told how many it takes at once, of which our own limit is part:
-     * SETTINGS (RFC 9113 section 6.5.2), the first of which come before anything else. LIMIT 0: none for now, or none any more
-     * (GOAWAY). capacity() agrees with it. May be NULL. */
+     * SETTINGS (RFC 9113 section 6.5.2), the first of which come before anything else. LIMIT 0: none for now, or none any more:
+     * then leaving() was called before. capacity() agrees with it. May be NULL. */
     void (*limit_told)(void *owner, unsigned limit);
+    /* The same codecs: the peer takes no more exchanges on this connection (GOAWAY); those that are open go on. May be NULL. */
+    void (*leaving)(void *owner);
     /* HTTP/2: the peer has exceeded its budget of KIND; the connection ends with GOAWAY, as one that breaks the rules. May be NULL. */
     void (*flooded)(void *owner, enum wr_flood kind);
 };

@@ -17,6 +17,8 @@ struct wr_h2_options {
     uint32_t max_concurrent_streams;
     uint32_t connection_window; /* bytes; at least the message's limit is given */
     uint32_t
+        stream_window; /* client side: bytes that SETTINGS give a stream, the least limit there is of a message */
+    uint32_t
         stream_window_max; /* bytes a stream's window may grow to; it begins at the message's limit */
     uint32_t header_table_size; /* bytes, HPACK, both directions */
     /* Client side: microseconds of silence before a PING asks whether the peer is there (WR_NEVER: off), and how long it may

@@ -117,21 +117,10 @@ static void ping_expired(struct wr_deadline *deadline, uint64_t now)
 
 /* ---- what the owner asks ---- */
 
-/* Exchanges of other limits may share the connection: more than this is given stream by stream, and less cannot be taken back before
- * it is used. */
-static size_t first_window(size_t limit)
-{
-    return limit < WR_H2_MOST_FIRST_WINDOW ? limit : WR_H2_MOST_FIRST_WINDOW;
-}
-
 static void open_exchange(struct wr_client_codec *codec, struct wr_exchange *exchange)
 {
     struct wr_h2_client *client = of(codec);
     WR_ASSERT(!client->dead);
-    if (!client->introduced) {
-        client->introduced = true;
-        wr_h2_session_greet(&client->session, first_window(exchange->response.limit));
-    }
     struct wr_h2_stream *stream =
         wr_h2_stream_new(&client->session, exchange, &exchange->response, &exchange->request);
     stream->sent_before = wr_transport_bytes_sent(client->transport);
@@ -174,11 +163,9 @@ static void close_codec(struct wr_client_codec *codec, enum wr_err why)
         return;
     client->released = true;
     client->dead = true;
-    if (!client->session.closed && client->introduced) {
-        wr_h2_session_end(&client->session, NGHTTP2_NO_ERROR);
-        wr_h2_session_write(&client->session);
-    }
+    wr_h2_session_part(&client->session, NGHTTP2_NO_ERROR);
     wr_h2_session_close(&client->session);
+    wr_transport_flush(client->transport);
     wr_loop_deadline_remove(client->loop, &client->ping_deadline);
     fail_all(client, why);
     wr_loop_release(client->loop, &client->garbage, release);
@@ -214,5 +201,6 @@ struct wr_client_codec *wr_h2_client_new(struct wr_transport *transport,
         .underscores = true, /* only requests are matched by name against what weir adds */
     };
     wr_transport_set_events(transport, &wr_h2_client_transport_events, client);
+    wr_h2_session_greet(&client->session, options->h2.stream_window);
     return &client->base;
 }

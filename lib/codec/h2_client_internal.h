@@ -17,15 +17,11 @@ struct wr_h2_client {
     struct wr_deadline ping_deadline;
     uint64_t last_heard; /* when bytes came */
     bool asked;          /* a PING is out since */
-    bool introduced;     /* our SETTINGS have been said */
     bool lowered;        /* the peer has told a limit below what is open */
     bool dead;           /* no exchange will be opened any more */
     bool released;
     struct wr_garbage garbage;
 };
-
-/* Bytes that SETTINGS give each stream at most. */
-#define WR_H2_MOST_FIRST_WINDOW ((size_t)64 * 1024)
 
 /* So many 1xx a response; each is held until the exchange ends. */
 #define WR_H2_MOST_INTERIM_HEADS 32

@@ -120,11 +120,18 @@ static void settings_came(struct wr_h2_client *client)
     client->lowered = wr_h2_client_limit(client) < client->session.count;
 }
 
+static void leave(struct wr_h2_client *client)
+{
+    client->dead = true;
+    if (client->events->leaving != NULL && !client->released)
+        client->events->leaving(client->owner);
+}
+
 static void frame_came(struct wr_h2_session *session, const nghttp2_frame *frame)
 {
     struct wr_h2_client *client = wr_h2_client_of(session);
     if (frame->hd.type == NGHTTP2_GOAWAY)
-        client->dead = true;
+        leave(client);
     else if (frame->hd.type != NGHTTP2_SETTINGS || (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
         return;
     else
@@ -150,9 +157,11 @@ static void settled(struct wr_h2_session *session)
 {
     struct wr_h2_client *client = wr_h2_client_of(session);
     if (session->err != WR_OK) {
-        wr_transport_flush(client->transport); /* GOAWAY says why */
-        wr_h2_client_broken(client, WR_ERR_BAD_RESPONSE);
+        bool flooded = session->err == WR_ERR_FLOODED && session->count == 0; /* has been told */
+        wr_transport_flush(client->transport);                                /* GOAWAY says why */
+        wr_h2_client_broken(client, flooded ? WR_ERR_FLOODED : WR_ERR_BAD_RESPONSE);
     } else if (client->dead && session->count == 0) {
+        wr_transport_flush(client->transport); /* RST_STREAM of the last one */
         wr_h2_client_broken(client, WR_ERR_UPSTREAM_CLOSED);
     } else if (client->lowered) {
         /* What could be written has been; nghttp2 would keep the others for as long as there are too many. */
@@ -179,11 +188,6 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
     struct wr_h2_client *client = owner;
     client->last_heard = wr_loop_now(client->loop);
     client->asked = false;
-    if (!client->introduced) {
-        /* Behaviour row 23: nothing was said yet, so this answers nothing. A server may greet first, though. */
-        client->introduced = true;
-        wr_h2_session_greet(&client->session, WR_H2_MOST_FIRST_WINDOW);
-    }
     wr_h2_session_receive(&client->session, p, n);
     return n;
 }

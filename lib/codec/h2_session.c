@@ -153,12 +153,13 @@ void wr_h2_session_receive(struct wr_h2_session *session, const uint8_t *p, size
     wr_h2_session_later(session);
 }
 
-void wr_h2_session_write(struct wr_h2_session *session)
+/* ALL: though there is no room. */
+static void write_out(struct wr_h2_session *session, bool all)
 {
     if (session->entered)
         return;
     session->entered = true;
-    while (!session->closed && wr_transport_output_room(session->transport) > 0) {
+    while (!session->closed && (all || wr_transport_output_room(session->transport) > 0)) {
         const uint8_t *p;
         ssize_t n = nghttp2_session_mem_send(session->ng, &p);
         if (n <= 0)
@@ -166,6 +167,18 @@ void wr_h2_session_write(struct wr_h2_session *session)
         wr_transport_write(session->transport, p, (size_t)n);
     }
     session->entered = false;
+}
+
+void wr_h2_session_write(struct wr_h2_session *session)
+{
+    write_out(session, false);
+}
+
+void wr_h2_session_part(struct wr_h2_session *session, uint32_t code)
+{
+    write_out(session, true);
+    wr_h2_session_end(session, code);
+    write_out(session, true);
 }
 
 void wr_h2_session_later(struct wr_h2_session *session)

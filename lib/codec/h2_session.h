@@ -97,7 +97,10 @@ void wr_h2_session_write(struct wr_h2_session *session);
 
 /* GOAWAY with CODE as the last word, with all streams up to the last that was seen; over() follows. */
 void wr_h2_session_end(struct wr_h2_session *session, uint32_t code);
-/* The same, because of what the peer did. */
+/* The same, all at once, even if the transport has no room; what was queued before, but for content, is said first (nghttp2 forgets
+ * RST_STREAM when a session ends). Nothing is said when it is closed, or from within nghttp2. */
+void wr_h2_session_part(struct wr_h2_session *session, uint32_t code);
+/* The same as wr_h2_session_end(), because of what the peer did. */
 void wr_h2_session_fail(struct wr_h2_session *session, enum wr_err err);
 /* The peer did something of KIND: counts against its budget. */
 void wr_h2_session_charge(struct wr_h2_session *session, enum wr_flood kind);

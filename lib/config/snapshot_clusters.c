@@ -127,11 +127,25 @@ static void build_tls(struct wr_snapshot_owned *owned, struct wr_errors *errors,
         wr_errors_add(errors, tls->base.mark, "%s", error);
 }
 
-static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from)
+/* Responses to requests of any listener may share a connection. */
+static uint32_t least_buffer(const struct wr_model *model)
+{
+    const struct wr_model_listener *listeners = model->listeners.items;
+    uint64_t least = UINT32_MAX;
+
+    for (size_t i = 0; i < model->listeners.count; i++)
+        if (listeners[i].limits.buffer < least)
+            least = listeners[i].limits.buffer;
+    return (uint32_t)least;
+}
+
+static struct wr_h2_options http2_of(const struct wr_model_cluster_http2 *from,
+                                     uint32_t stream_window)
 {
     struct wr_h2_options options = {
         .max_concurrent_streams = wr_snapshot_u32(from->max_concurrent_streams),
         .connection_window = wr_snapshot_u32(from->connection_window),
+        .stream_window = stream_window,
         .stream_window_max = wr_snapshot_u32(from->stream_window_max),
         .header_table_size = wr_snapshot_u32(from->header_table_size),
         .ping_interval = from->ping_interval,
@@ -172,7 +186,7 @@ static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *err
         .codec = {.head_limit = 64u << 10,
                   .fields_limit = 200,
                   .chunk_overhead = 64u << 10,
-                  .h2 = http2_of(&model->http2)},
+                  .h2 = http2_of(&model->http2, least_buffer(all))},
     };
     build_endpoints(owned, errors, model, cluster);
     build_tls(owned, errors, model, cluster);

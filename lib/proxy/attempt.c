@@ -76,7 +76,7 @@ static void connect_failed(struct wr_upstream_request *wish, enum wr_err why,
         attempt->exchange->endpoint = wr_str_from(endpoint->text);
         attempt->connects_failed++;
         if (may_reconnect(attempt, why)) {
-            ask(attempt, attempt->resends == 1);
+            ask(attempt, attempt->resends > 0);
             return;
         }
     }
@@ -147,8 +147,8 @@ static bool response_failed(void *owner, enum wr_err why)
     if (may_resend(attempt, why)) {
         attempt->resends++;
         wr_message_rewind(&exchange->request);
-        /* First a new connection; after that one that has told its limit may do better. */
-        ask(attempt, attempt->resends == 1);
+        /* Those in use may be as near their end as that one was; on a new one it is among the first. */
+        ask(attempt, true);
         return true;
     }
     wr_message_set_policy(&exchange->response, NULL, NULL);
@@ -171,6 +171,7 @@ static void ask(struct wr_attempt *attempt, bool fresh)
     attempt->wishing = true;
     wr_upstream_request_init(&attempt->wish, &wish_events, exchange);
     attempt->wish.fresh = fresh;
+    attempt->wish.again = exchange->attempts > 1;
     wr_cluster_request(attempt->cluster, &attempt->wish);
 }
 

@@ -39,7 +39,12 @@ static void serve_with(struct wr_upstream_connection *connection,
 
 /* ---- making connections ---- */
 
-/* Round robin; those that lately failed only when all have. */
+static bool is_welcome(const struct wr_endpoint *endpoint, uint64_t now)
+{
+    return endpoint->avoid_until <= now && endpoint->barred == 0;
+}
+
+/* Round robin; those that lately failed, or allow nothing for now, only when all have or do. */
 static struct wr_endpoint *next_endpoint(struct wr_cluster *cluster)
 {
     size_t count = cluster->options->endpoint_count;
@@ -49,7 +54,7 @@ static struct wr_endpoint *next_endpoint(struct wr_cluster *cluster)
     size_t chosen = first;
     for (size_t i = 0; i < count; i++) {
         size_t at = (first + i) % count;
-        if (cluster->endpoints[at].avoid_until <= now) {
+        if (is_welcome(&cluster->endpoints[at], now)) {
             chosen = at;
             break;
         }
@@ -86,7 +91,7 @@ static bool connect_for(struct wr_cluster *cluster, struct wr_upstream_request *
         wr_queue_pair(connection, request);
         return true;
     }
-    if (!has_slot(cluster) && !wr_pool_evict_for(cluster, endpoint))
+    if (endpoint->barred > 0 || (!has_slot(cluster) && !wr_pool_evict(cluster)))
         return false;
 
     enum wr_err err = wr_upstream_connection_new(cluster, endpoint, &connection);
@@ -292,6 +297,7 @@ void wr_upstream_request_init(struct wr_upstream_request *request,
     request->cluster = NULL;
     request->connection = NULL;
     request->fresh = false;
+    request->again = false;
     request->multiplexes = false;
 }
 
@@ -302,7 +308,8 @@ void wr_cluster_request(struct wr_cluster *cluster, struct wr_upstream_request *
         fail(request, cluster->freed ? WR_ERR_DRAINING : WR_ERR_NO_ENDPOINT, NULL);
         return;
     }
-    wr_retry_budget_request(&cluster->budget, wr_loop_now(cluster->loop));
+    if (!request->again)
+        wr_retry_budget_request(&cluster->budget, wr_loop_now(cluster->loop));
 
     /* Nobody overtakes the queue. */
     bool queue = cluster->queued > 0;

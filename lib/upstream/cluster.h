@@ -90,6 +90,7 @@ struct wr_upstream_request {
     struct wr_upstream_connection *connection; /* being made for it, or NULL */
     bool
         fresh; /* a retry: no connection that was there before, unless there is no room for another and it is of HTTP/2 */
+    bool again; /* a retry: not one of the requests that retries are a share of */
     bool
         multiplexes; /* told with attached(): the connection carries several exchanges, and may refuse this one alone */
 };

@@ -176,6 +176,16 @@ static void offer(struct wr_upstream_connection *connection)
     wr_list_push_back(&connection->endpoint->ready, &connection->ready_at_endpoint);
 }
 
+/* As long as one says so, its endpoint is asked for no other connection: that would be told the same. */
+static void bar(struct wr_upstream_connection *connection, bool barred)
+{
+    if (connection->barred == barred)
+        return;
+    connection->barred = barred;
+    connection->endpoint->barred += barred ? 1 : (unsigned)-1;
+    wr_cluster_capacity_changed(connection->cluster);
+}
+
 void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
                                       enum wr_upstream_state state)
 {
@@ -183,6 +193,8 @@ void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
     leave_state(connection);
     connection->state = state;
     wr_queue_place(connection);
+    if (state == WR_UPSTREAM_NONE || state == WR_UPSTREAM_CLOSING)
+        bar(connection, false);
     if (state == WR_UPSTREAM_NONE) {
         wr_loop_deadline_remove(cluster->loop, &connection->deadline);
         return;
@@ -200,6 +212,53 @@ void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
         deadlines[state].length != NULL ? deadlines[state].length(connection) : WR_NEVER;
     wr_loop_deadline_set(cluster->loop, &connection->deadline,
                          wr_time_add(wr_loop_now(cluster->loop), length));
+}
+
+/* ---- our end ---- */
+
+static void closing_flushed(void *owner)
+{
+    wr_upstream_connection_close(owner, WR_ERR_CANCELLED);
+}
+
+static void closing_closed(void *owner, enum wr_err why, const char *detail WR_UNUSED)
+{
+    wr_upstream_connection_close(owner, why);
+}
+
+static const struct wr_transport_events closing_events = {
+    .flushed = closing_flushed,
+    .closed = closing_closed,
+};
+
+static void close_codec(struct wr_upstream_connection *connection, enum wr_err why)
+{
+    struct wr_client_codec *codec = connection->codec;
+    connection->codec = NULL;
+    if (codec != NULL)
+        codec->ops->close(codec, why);
+}
+
+/* What the codec still had to say of its last exchange goes before this. */
+static void part(struct wr_upstream_connection *connection)
+{
+    wr_task_cancel(&connection->parting);
+    close_codec(connection, WR_ERR_CANCELLED);
+    wr_transport_set_events(connection->transport, &closing_events, connection);
+    wr_transport_discard_input(connection->transport);
+    wr_transport_end(connection->transport);
+    wr_upstream_connection_set_state(connection, WR_UPSTREAM_CLOSING);
+}
+
+static void run_parting(struct wr_task *task)
+{
+    part(WR_CONTAINER_OF(task, struct wr_upstream_connection, parting));
+}
+
+/* Our end is still to be said. */
+static bool is_parting(const struct wr_upstream_connection *connection)
+{
+    return connection->state == WR_UPSTREAM_CLOSING && connection->codec != NULL;
 }
 
 /* ---- what the codec says ---- */
@@ -226,12 +285,19 @@ static void limit_told(void *owner, unsigned limit)
         return;
     if (limit > 0)
         connection->endpoint->carries = limit;
+    bar(connection, limit == 0 && !connection->spent);
     if (!connection->settled) {
         wr_loop_defer(cluster->loop, &connection->settle);
         return;
     }
     offer(connection);
     wr_cluster_capacity_changed(cluster);
+}
+
+static void leaving(void *owner)
+{
+    struct wr_upstream_connection *connection = owner;
+    connection->spent = true;
 }
 
 static void settle(struct wr_task *task)
@@ -255,7 +321,10 @@ static void broken(void *owner, enum wr_err why)
         wr_log(WR_LOG_WARN, "upstream", "%s: %s sent bytes nobody asked for, connection closed",
                cluster->options->name, connection->endpoint->options->text);
     }
-    wr_upstream_connection_close(connection, why);
+    if (is_parting(connection) && wr_transport_state(connection->transport) != WR_TRANSPORT_FAILED)
+        part(connection);
+    else
+        wr_upstream_connection_close(connection, why);
     wr_cluster_slot_freed(cluster);
 }
 
@@ -272,6 +341,7 @@ static const struct wr_client_codec_events codec_events = {
     .stream_closed = stream_closed,
     .broken = broken,
     .limit_told = limit_told,
+    .leaving = leaving,
     .flooded = flooded,
 };
 
@@ -308,21 +378,6 @@ static const struct wr_transport_events connecting_events = {
     .closed = connect_closed,
 };
 
-static void closing_flushed(void *owner)
-{
-    wr_upstream_connection_close(owner, WR_ERR_CANCELLED);
-}
-
-static void closing_closed(void *owner, enum wr_err why, const char *detail WR_UNUSED)
-{
-    wr_upstream_connection_close(owner, why);
-}
-
-static const struct wr_transport_events closing_events = {
-    .flushed = closing_flushed,
-    .closed = closing_closed,
-};
-
 /* ---- life ---- */
 
 enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster, struct wr_endpoint *endpoint,
@@ -334,6 +389,7 @@ enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster, struct wr_end
     wr_list_init(&connection->ready_at_endpoint);
     wr_list_init(&connection->awaited);
     wr_task_init(&connection->settle, settle);
+    wr_task_init(&connection->parting, run_parting);
     wr_deadline_init(&connection->deadline, deadline_expired);
     connection->cluster = cluster;
     connection->endpoint = endpoint;
@@ -383,24 +439,13 @@ static void let_go(struct wr_upstream_connection *connection)
     wr_cluster_slot_freed(connection->cluster);
 }
 
-static void close_codec(struct wr_upstream_connection *connection, enum wr_err why)
-{
-    struct wr_client_codec *codec = connection->codec;
-    connection->codec = NULL;
-    if (codec != NULL)
-        codec->ops->close(codec, why);
-}
-
 void wr_upstream_connection_end(struct wr_upstream_connection *connection)
 {
     if (connection->state != WR_UPSTREAM_IDLE && connection->state != WR_UPSTREAM_ACTIVE)
         return;
     let_go(connection);
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_CLOSING);
-    close_codec(connection, WR_ERR_CANCELLED);
-    wr_transport_set_events(connection->transport, &closing_events, connection);
-    wr_transport_discard_input(connection->transport);
-    wr_transport_end(connection->transport);
+    wr_loop_defer(connection->cluster->loop, &connection->parting);
 }
 
 void wr_upstream_connection_close(struct wr_upstream_connection *connection, enum wr_err why)
@@ -408,6 +453,7 @@ void wr_upstream_connection_close(struct wr_upstream_connection *connection, enu
     if (connection->transport == NULL)
         return;
     let_go(connection);
+    wr_task_cancel(&connection->parting);
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_NONE);
     close_codec(connection, why);
     wr_transport_close(connection->transport);

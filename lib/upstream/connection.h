@@ -43,7 +43,10 @@ struct wr_upstream_connection {
     bool settled;     /* how many it carries at once is known: of HTTP/2, SETTINGS have come */
     bool pooled;      /* has been idle */
     bool spent;       /* no exchange will be opened any more; it goes with the last one */
+    bool barred;      /* its peer allows no exchange for now (MAX_CONCURRENT_STREAMS 0) */
     struct wr_task settle;
+    struct wr_task
+        parting; /* CLOSING: our end is said, since the codec may be in its call before */
     struct wr_garbage garbage;
 };
 

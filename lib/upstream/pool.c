@@ -65,18 +65,6 @@ bool wr_pool_evict(struct wr_cluster *cluster)
     return true;
 }
 
-bool wr_pool_evict_for(struct wr_cluster *cluster, const struct wr_endpoint *endpoint)
-{
-    struct wr_list *idle = &cluster->connections[WR_UPSTREAM_IDLE];
-    if (wr_list_empty(idle))
-        return false;
-    const struct wr_upstream_connection *oldest =
-        WR_CONTAINER_OF(idle->next, struct wr_upstream_connection, link);
-    if (oldest->endpoint == endpoint && wr_upstream_connection_room(oldest) == 0)
-        return false;
-    return wr_pool_evict(cluster);
-}
-
 void wr_pool_trim(struct wr_cluster *cluster)
 {
     while (cluster->counts[WR_UPSTREAM_IDLE] > cluster->options->max_idle && wr_pool_evict(cluster))

@@ -16,9 +16,6 @@ bool wr_pool_keeps(const struct wr_upstream_connection *connection);
 void wr_pool_trim(struct wr_cluster *cluster);
 /* Ends the one idle longest, if there is one. */
 bool wr_pool_evict(struct wr_cluster *cluster);
-/* The same to make room for one to ENDPOINT: not if that has no room because the peer at ENDPOINT allows no exchange for now, which it
- * would not on another connection either. */
-bool wr_pool_evict_for(struct wr_cluster *cluster, const struct wr_endpoint *endpoint);
 /* Ends all. */
 void wr_pool_clear(struct wr_cluster *cluster);
 

@@ -43,9 +43,19 @@ static void change_waiting(struct wr_upstream_connection *connection, unsigned c
     wr_queue_place(connection);
 }
 
+/* Of those who wait, the first one that has not been tried. */
+static struct wr_list *behind_retries(struct wr_cluster *cluster)
+{
+    struct wr_list *at = &cluster->pending;
+    while (at->prev != &cluster->pending && !wr_queue_request(at->prev)->again)
+        at = at->prev;
+    return at;
+}
+
 void wr_queue_add(struct wr_cluster *cluster, struct wr_upstream_request *request)
 {
-    wr_list_push_back(&cluster->pending, &request->link);
+    struct wr_list *place = request->again ? behind_retries(cluster) : &cluster->pending;
+    wr_list_insert_before(place, &request->link);
     cluster->queued++;
     wr_metric_inc(&cluster->metrics->upstream_pending);
 }

@@ -1,4 +1,4 @@
-/* Requests of a cluster that wait, in order of arrival. Each waits for a connection that is being made, or is `queued`. A
+/* Requests of a cluster that wait, in order of arrival; retries, which have waited before, go first. Each waits for a connection that is being made, or is `queued`. A
  * connection is being made until it is settled. It may have as many exchanges and requests waiting for it as it is expected to
  * carry; those with room for one more are in front of the list of the `awaited`. For lib/upstream only. */
 #ifndef WR_UPSTREAM_QUEUE_H

@@ -345,6 +345,56 @@ Test(h2_client_ends, silence_is_asked_about_and_then_the_end)
     h2_rig_free(rig);
 }
 
+/* Nobody has asked anything on it yet. */
+Test(h2_client_ends, a_spare_one_greets_before_it_asks)
+{
+    struct h2_rig *rig = h2_rig_new(true);
+    rig->client_options.h2.ping_interval = 10 * WR_SEC;
+    h2_rig_start_silent(rig);
+    wr_loop_advance(rig->loop, 11 * WR_SEC);
+    h2_rig_settle(rig);
+    cr_expect_eq(strncmp(rig->frames.p, "SETTINGS[", 9), 0, "%s", rig->frames.p);
+    cr_expect(h2_rig_heard(rig, "] PING[weirping] "), "%s", rig->frames.p);
+    h2_rig_free(rig);
+}
+
+/* The owner closes within stream_closed() or right after it; room or not. */
+static void cancelled_and_closed(bool full)
+{
+    static const struct wr_transport_events nothing = {0};
+    static char content[100000];
+    struct h2_rig *rig = started();
+    struct h2_call *call = h2_rig_open(rig, "POST", WR_LENGTH_UNKNOWN, "");
+    h2_rig_settle(rig);
+    const uint32_t wide[] = {4, 1u << 30, 0};
+    h2_put_settings(&rig->out, wide);
+    h2_put_window(&rig->out, 0, 1u << 30);
+    h2_rig_send(rig);
+    rig->deaf = true;
+    for (unsigned i = 0; i < 200 && full && wr_transport_output_room(rig->transport) > 0; i++) {
+        wr_message_put(&call->exchange->request, content, sizeof(content));
+        h2_rig_settle(rig);
+    }
+    cr_assert_eq(wr_transport_output_room(rig->transport) == 0, full);
+    wr_message_stop(&call->exchange->response, WR_ERR_CLIENT_RESET);
+    rig->client->ops->close(rig->client, WR_ERR_CANCELLED);
+    rig->client = NULL;
+    wr_transport_set_events(rig->transport, &nothing, NULL);
+    rig->deaf = false;
+    for (unsigned i = 0; i < 100 && !h2_rig_heard(rig, "GOAWAY"); i++)
+        h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, "RST/1[8] GOAWAY[0,0] "), "%s", rig->frames.p);
+    wr_transport_close(rig->transport);
+    rig->transport = NULL;
+    h2_rig_free(rig);
+}
+
+Test(h2_client_ends, closing_says_first_what_was_cancelled)
+{
+    cancelled_and_closed(false);
+    cancelled_and_closed(true);
+}
+
 Test(h2_client_ends, closing_says_goaway)
 {
     struct h2_rig *rig = started();

@@ -186,6 +186,60 @@ Test(h2_upstream, goaway_while_content_is_on_its_way, .timeout = 120)
     upstream_stop(&world, 0);
 }
 
+/* ---- whether it is there ---- */
+
+#define PINGS "http2: {ping_interval: 200ms, ping_timeout: 2s}"
+
+Test(h2_upstream, answers_pings_when_idle, .timeout = 120)
+{
+    const struct h2_origin_rules rules = {NULL};
+    struct upstream_world world = upstream_start(&rules, PINGS);
+
+    upstream_warm(&world);
+    cr_expect(h2_origin_hears(world.origin, 1,
+                              "PING[weirping] PING[weirping] PING[weirping] PING[weirping] "));
+    upstream_warm(&world);
+    cr_expect_eq(h2_origin_connections(world.origin), 1);
+    upstream_stop(&world, 0);
+}
+
+/* Nobody has to wait for it to find out. */
+Test(h2_upstream, hangs_when_idle, .timeout = 120)
+{
+    const struct h2_origin_rules answering = {NULL};
+    const struct h2_origin_rules hung = {.hung = true};
+    struct upstream_world world = upstream_start(&answering, PINGS);
+
+    upstream_warm(&world);
+    h2_origin_set(world.origin, &hung);
+    cr_expect(h2_origin_wait_gone(world.origin, 1));
+    upstream_expect_metric(&world, "connections_idle", 0);
+    h2_origin_set(world.origin, &answering);
+    upstream_warm(&world);
+    cr_expect_eq(h2_origin_connections(world.origin), 2);
+    upstream_expect_metric(&world, "retries_total", 0);
+    upstream_stop(&world, 0);
+}
+
+/* Nor for ever when somebody does: those in flight hear of it, and what may be sent again is. */
+Test(h2_upstream, hangs_in_flight, .timeout = 120)
+{
+    const struct h2_origin_rules answering = {NULL};
+    const struct h2_origin_rules hung = {.whole = h2_origin_hold, .hung = true};
+    struct upstream_world world = upstream_start(&answering, PINGS);
+
+    upstream_warm(&world);
+    h2_origin_set(world.origin, &hung);
+    upstream_ask(&world, 1, "GET");
+    upstream_ask(&world, 1, "POST");
+    cr_assert(h2_origin_wait_whole(world.origin, 3));
+    h2_origin_set(world.origin, &(struct h2_origin_rules){.hung = true});
+    upstream_expect(&world, 2, 200);
+    upstream_expect(&world, 3, 502);
+    cr_expect_eq(h2_origin_request(world.origin, 3).connection, 2);
+    upstream_stop(&world, 1);
+}
+
 /* ---- the connection ends ---- */
 
 /* Two GETs, a POST with content, and a GET whose response has begun are on it. */

@@ -122,6 +122,25 @@ Test(h2_upstream_floods, within_the_usual_budgets, .timeout = 120)
             flood(&cases[i], NULL, false);
 }
 
+/* Counted once. */
+Test(h2_upstream_floods, while_idle, .timeout = 120)
+{
+    struct upstream_world world = upstream_start(&answering, BUDGETS);
+
+    upstream_warm(&world);
+    upstream_expect_metric(&world, "connections_idle", 1);
+    struct h2_visit *visit = h2_origin_enter(world.origin, 1);
+    for (unsigned i = 0; i < MANY; i++)
+        pings(&visit->out);
+    h2_origin_leave(visit);
+    expect_counted(&world, "ping", 1);
+    cr_expect(h2_origin_wait_gone(world.origin, 1));
+    upstream_expect_metric(&world, "connections_idle", 0);
+    upstream_expect_metric(&world, "stray_bytes_total", 0);
+    upstream_warm(&world);
+    upstream_stop(&world, 0);
+}
+
 static void reset(struct h2_visit *visit, struct h2_asked *asked)
 {
     if (visit->number == 1)

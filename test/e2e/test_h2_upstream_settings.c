@@ -126,19 +126,42 @@ Test(h2_upstream_settings, none_from_the_first, .timeout = 120)
     upstream_stop(&world, 0);
 }
 
-/* Whoever may make more connections hears in the end that they are all like that. */
-Test(h2_upstream_settings, none_on_any_connection, .timeout = 120)
+/* No other connection is made, though there may be more: it would be told the same. */
+Test(h2_upstream_settings, none_and_room_for_connections, .timeout = 120)
 {
     const struct h2_origin_rules rules = {.whole = refuse_and_allow_none};
     struct upstream_world world = upstream_start(&rules, NULL);
 
     upstream_ask(&world, 1, "GET");
-    upstream_ask(&world, 1, "POST");
-    upstream_expect_all(&world, 1, 2, 502);
-    cr_expect_leq(h2_origin_connections(world.origin), 10);
-    cr_expect_leq(h2_origin_requests(world.origin), 10, "some may not even have been sent");
-    upstream_expect_failed(&world, "upstream_closed", 10);
-    upstream_stop(&world, 2);
+    upstream_expect_metric(&world, "requests_pending", 1);
+    upstream_ask(&world, 3, "POST");
+    upstream_expect_metric(&world, "requests_pending", 4);
+    fence(&world, "nothing1");
+    cr_expect_eq(h2_origin_connections(world.origin), 1);
+    cr_expect_eq(h2_origin_requests(world.origin), 1);
+    h2_origin_set(world.origin, &answering);
+    tell(&world, 1, STREAMS, 2);
+    upstream_expect_all(&world, 1, 4, 200);
+    cr_expect_leq(h2_origin_connections(world.origin), 2, "%u",
+                  h2_origin_connections(world.origin));
+    cr_expect_eq(h2_origin_requests(world.origin), 5);
+    upstream_expect_failed(&world, "upstream_closed", 1);
+    upstream_stop(&world, 0);
+}
+
+/* It goes while they wait for it. */
+Test(h2_upstream_settings, none_and_then_the_end, .timeout = 120)
+{
+    const struct h2_origin_rules rules = {.whole = refuse_and_allow_none};
+    struct upstream_world world = upstream_start(&rules, NULL);
+
+    upstream_ask(&world, 3, "GET");
+    upstream_expect_metric(&world, "requests_pending", 3);
+    h2_origin_set(world.origin, &answering);
+    h2_origin_end(h2_origin_enter(world.origin, 1), false);
+    upstream_expect_all(&world, 1, 3, 200);
+    cr_expect_geq(h2_origin_connections(world.origin), 2);
+    upstream_stop(&world, 0);
 }
 
 /* Six are in flight when it says two. They go on; more come when they are answered, and then never more than two. */

@@ -105,8 +105,8 @@ Test(multiplexing, the_upstreams_limit)
 /* The inner one drains while requests come: GOAWAY, what is in flight is answered, the rest goes to the other. */
 Test(multiplexing, an_upstream_that_goes_away_loses_nothing)
 {
+    const unsigned all = edge_is_slow() ? 5000 : 50000;
     char cluster[256];
-    char command[256];
     char *output;
     inner = weir_start(INNER);
     other = weir_start(INNER);
@@ -114,13 +114,26 @@ Test(multiplexing, an_upstream_that_goes_away_loses_nothing)
                    "endpoints: [127.0.0.1:%d, 127.0.0.1:%d], protocol: http2",
                    weir_port(inner, "plain"), weir_port(other, "plain"));
     start(cluster);
-    (void)snprintf(command, sizeof(command), "(sleep 0.3; kill -TERM %d) & ", (int)weir_pid(inner));
-    int status = command_run(100, &output, "%sh2load -n %d -c 10 -m 10 http://127.0.0.1:%d/",
-                             command, edge_is_slow() ? 5000 : 50000, weir_port(outer, "edge"));
+    int status =
+        command_run(100, &output,
+                    "h2load -n %u -c 10 -m 10 http://127.0.0.1:%d/ & load=$!\n"
+                    "asked() { curl -sS http://127.0.0.1:%d/metrics |\n"
+                    "          sed -n 's/^weir_upstream_requests_total{cluster=\"inner\"} //p'; }\n"
+                    "while [ $(asked) -lt 500 ]; do kill -0 $load || exit 9; done\n"
+                    "kill -TERM %d\n"
+                    "echo asked before: $(asked)\n"
+                    "wait $load",
+                    all, weir_port(outer, "edge"), weir_port(outer, "admin"), (int)weir_pid(inner));
     cr_expect_eq(status, 0, "%s", output);
+    const char *before = strstr(output, "asked before: ");
+    cr_assert_not_null(before, "%s", output);
+    cr_expect_lt(strtoul(before + strlen("asked before: "), NULL, 10), all - 100,
+                 "the load was over before: %s", output);
     cr_expect_not_null(strstr(output, " 0 failed, 0 errored, 0 timeout"), "%s", output);
     cr_expect_not_null(strstr(output, " 2xx, 0 3xx, 0 4xx, 0 5xx"), "%s", output);
     free(output);
     cr_expect_eq(weir_wait(inner, 0, 20000), 0, "drained");
+    double others = weir_metric(other, "weir_requests_total{listener=\"plain\",class=\"2xx\"}");
+    cr_expect(others > all / 2 && others < all, "%g of %u", others, all);
     stop();
 }

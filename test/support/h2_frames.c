@@ -74,6 +74,12 @@ bool h2_peer_hears(struct h2_peer *h2, const char *text)
     return true;
 }
 
+bool h2_peer_reads(struct h2_peer *h2)
+{
+    h2_peer_send(h2);
+    return read_some(h2);
+}
+
 bool h2_peer_settles(struct h2_peer *h2)
 {
     static unsigned count;

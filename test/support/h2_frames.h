@@ -27,6 +27,8 @@ void h2_peer_free(struct h2_peer *h2);
 void h2_peer_send(struct h2_peer *h2);
 /* Sends `out`, and reads until the log has TEXT in it; false: the connection ended or was silent before that. */
 bool h2_peer_hears(struct h2_peer *h2, const char *text);
+/* Sends `out`, and reads what comes next; false: the connection ended or was silent. */
+bool h2_peer_reads(struct h2_peer *h2);
 /* Sends `out`, and reads until the answer to a PING comes: everything sent before has been read. */
 bool h2_peer_settles(struct h2_peer *h2);
 /* Sends `out`, and reads to the end; true when it is a GOAWAY with CODE as the last word, and a close in good order. */

@@ -288,6 +288,7 @@ static void make_world(void)
         .connection_window = 65535,
         .stream_window_max = 4 * MOST_INPUT,
         .header_table_size = 4096,
+        .stream_window = 65536,
         .ping_interval = WR_NEVER,
         .ping_timeout = WR_NEVER,
     };

@@ -220,7 +220,7 @@ static void on_frame(struct h2_visit *visit, char *frame)
                   payload);
     else if (strcmp(frame, "SETTINGS") == 0 && !flag)
         h2_put_frame(&visit->out, H2_SETTINGS, H2_ACK, 0, "", 0);
-    else if (strcmp(frame, "PING") == 0 && !flag)
+    else if (strcmp(frame, "PING") == 0 && !flag && !visit->origin->rules.hung)
         h2_put_ping(&visit->out, H2_ACK, payload);
 }
 

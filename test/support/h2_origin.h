@@ -44,6 +44,7 @@ struct h2_origin_rules {
     void (*asked)(struct h2_visit *visit, struct h2_asked *asked);
     /* All of it has; NULL: h2_origin_answer(). */
     void (*whole)(struct h2_visit *visit, struct h2_asked *asked);
+    bool hung; /* PING is not answered */
 };
 
 struct h2_origin *h2_origin_new(const struct h2_origin_rules *rules);

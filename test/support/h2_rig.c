@@ -222,6 +222,7 @@ static void set_options(struct h2_rig *rig)
         .max_concurrent_streams = 100,
         .connection_window = 1024 * 1024,
         .header_table_size = 4096,
+        .stream_window = 65536,
         .ping_interval = WR_NEVER,
         .ping_timeout = 5 * WR_SEC,
     };

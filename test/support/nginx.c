@@ -22,6 +22,8 @@ struct nginx {
     pid_t pid;
     int port;
     int tls_port;
+    int h2_port;
+    int h2_tls_port;
     char dir[64];
 };
 
@@ -44,6 +46,8 @@ static const char configuration[] = "daemon off;\n"
                                     "  server {\n"
                                     "    listen 127.0.0.1:%d;\n"
                                     "    listen 127.0.0.1:%d ssl;\n"
+                                    "    listen 127.0.0.1:%d http2;\n"
+                                    "    listen 127.0.0.1:%d ssl http2;\n"
                                     "    ssl_certificate %s/cert.pem;\n"
                                     "    ssl_certificate_key %s/key.pem;\n"
                                     "    root %s/www;\n"
@@ -76,7 +80,8 @@ static void write_configuration(const struct nginx *nginx, const char *http, con
     FILE *file = fopen(path, "we");
     cr_assert_not_null(file);
     (void)fprintf(file, configuration, d, d, d, d, d, d, d, d, http ? http : "", nginx->port,
-                  nginx->tls_port, d, d, d, server ? server : "");
+                  nginx->tls_port, nginx->h2_port, nginx->h2_tls_port, d, d, d,
+                  server ? server : "");
     (void)fclose(file);
 }
 
@@ -116,6 +121,8 @@ struct nginx *nginx_start(const char *http, const char *server)
     certificate_make(nginx->dir, "", "DNS:localhost,IP:127.0.0.1");
     nginx->port = free_port();
     nginx->tls_port = free_port();
+    nginx->h2_port = free_port();
+    nginx->h2_tls_port = free_port();
     write_configuration(nginx, http, server);
     nginx->pid = fork();
     if (nginx->pid == 0)
@@ -143,6 +150,16 @@ int nginx_port(const struct nginx *nginx)
 int nginx_tls_port(const struct nginx *nginx)
 {
     return nginx->tls_port;
+}
+
+int nginx_h2_port(const struct nginx *nginx)
+{
+    return nginx->h2_port;
+}
+
+int nginx_h2_tls_port(const struct nginx *nginx)
+{
+    return nginx->h2_tls_port;
 }
 
 const char *nginx_dir(const struct nginx *nginx)

@@ -11,17 +11,23 @@
 #define REST_MS 5000
 
 const struct pairing pairings[PAIRINGS] = {
-    {"h1 to h1", false, "/one/x", "--http1.1"},
-    {"h1 to h2", false, "/two/x", "--http1.1"},
-    {"h2 to h1", true, "/one/x", "--http2"},
-    {"h2 to h2", true, "/two/x", "--http2"},
-    {"h1 to h2 over TLS", false, "/three/x", "--http1.1"},
-    {"h2 to h2 over TLS", true, "/three/x", "--http2"},
+    {"h1 to h1", false, "/one/x", "one.test", "--http1.1"},
+    {"h1 to h2", false, "/two/x", "two.test", "--http1.1"},
+    {"h2 to h1", true, "/one/x", "one.test", "--http2"},
+    {"h2 to h2", true, "/two/x", "two.test", "--http2"},
+    {"h1 to h2 over TLS", false, "/three/x", "three.test", "--http1.1"},
+    {"h2 to h2 over TLS", true, "/three/x", "three.test", "--http2"},
 };
 
 /* ---- the world ---- */
 
 void pairings_start(struct pairings_world *world, void (*serve)(struct peer *, void *), void *arg)
+{
+    pairings_start_with(world, serve, arg, "", "");
+}
+
+void pairings_start_with(struct pairings_world *world, void (*serve)(struct peer *, void *),
+                         void *arg, const char *listener, const char *cluster)
 {
     world->origin = origin_start(serve, arg);
     world->inner =
@@ -32,23 +38,27 @@ void pairings_start(struct pairings_world *world, void (*serve)(struct peer *, v
                    "     tls: {certificates: [{chain: cert.pem, key: key.pem}]}}\n"
                    "clusters: [{name: origin, endpoints: [127.0.0.1:%d], protocol: http1}]\n",
                    origin_port(world->origin));
-    world->outer = weir_start("workers: 1\nadmin: 127.0.0.1:0\n"
-                              "listeners:\n"
-                              "  - name: edge\n"
-                              "    bind: 127.0.0.1:0\n"
-                              "    tls: {certificates: [{chain: cert.pem, key: key.pem}]}\n"
-                              "    routes:\n"
-                              "      - {match: {path: /one/}, cluster: origin}\n"
-                              "      - {match: {path: /two/}, cluster: mid}\n"
-                              "      - {match: {path: /three/}, cluster: midtls}\n"
-                              "clusters:\n"
-                              "  - {name: origin, endpoints: [127.0.0.1:%d], protocol: http1}\n"
-                              "  - {name: mid, endpoints: [127.0.0.1:%d], protocol: http2}\n"
-                              "  - name: midtls\n"
-                              "    endpoints: [127.0.0.1:%d]\n"
-                              "    tls: {ca: %s/cert.pem, sni: localhost}\n",
-                              origin_port(world->origin), weir_port(world->inner, "mid"),
-                              weir_port(world->inner, "midtls"), weir_dir(world->inner));
+    world->outer =
+        weir_start("workers: 1\nadmin: 127.0.0.1:0\n"
+                   "listeners:\n"
+                   "  - name: edge\n"
+                   "    bind: 127.0.0.1:0\n"
+                   "    %s\n"
+                   "    tls: {certificates: [{chain: cert.pem, key: key.pem}]}\n"
+                   "    routes:\n"
+                   "      - {match: {path: /one/}, cluster: origin}\n"
+                   "      - {match: {path: /two/}, cluster: mid}\n"
+                   "      - {match: {path: /three/}, cluster: midtls}\n"
+                   "      - {match: {host: one.test}, cluster: origin}\n"
+                   "      - {match: {host: two.test}, cluster: mid}\n"
+                   "      - {match: {host: three.test}, cluster: midtls}\n"
+                   "clusters:\n"
+                   "  - {name: origin, endpoints: [127.0.0.1:%d], protocol: http1%s}\n"
+                   "  - {name: mid, endpoints: [127.0.0.1:%d], protocol: http2%s}\n"
+                   "  - {name: midtls, endpoints: [127.0.0.1:%d],\n"
+                   "     tls: {ca: %s/cert.pem, sni: localhost}%s}\n",
+                   listener, origin_port(world->origin), cluster, weir_port(world->inner, "mid"),
+                   cluster, weir_port(world->inner, "midtls"), weir_dir(world->inner), cluster);
 }
 
 static void expect_none(const struct weir *weir, const char *sample, const char *what)
@@ -95,38 +105,71 @@ struct pairing_client pairing_connect(const struct pairings_world *world,
     return client;
 }
 
-static void ask_h1(struct peer *peer, const struct pairing *pairing,
+/* The head has gone; true: the interim answer to it has come. */
+static bool continue_h1(struct pairing_client *client, struct text *out)
+{
+    cr_expect(peer_write(client->peer, out->p, out->n));
+    text_free(out);
+    struct reply reply = peer_reply(client->peer, false);
+    bool continued = reply.status == 100;
+    cr_expect(continued, "%d", reply.status);
+    reply_free(&reply);
+    return continued;
+}
+
+static void ask_h1(struct pairing_client *client, const struct pairing *pairing,
                    const struct pairing_request *request)
 {
     struct text out = {0};
 
-    text_say(&out, "%s %s HTTP/1.1\r\nHost: localhost\r\nTE: trailers\r\nConnection: TE\r\n",
-             request->method, pairing->path);
+    text_say(&out, "%s %s HTTP/1.1\r\nHost: %s\r\nTE: trailers\r\nConnection: TE\r\n",
+             request->method, request->asterisk ? "*" : pairing->path,
+             request->asterisk ? pairing->host : "localhost");
+    if (request->expects)
+        text_say(&out, "Expect: 100-continue\r\n");
     if (request->framing == PAIRING_LENGTH)
-        text_say(&out, "Content-Length: %s\r\n\r\n%s", request->length, request->content);
-    else if (request->framing == PAIRING_UNKNOWN)
-        text_say(&out, "Transfer-Encoding: chunked\r\n\r\n%zx\r\n%s\r\n", strlen(request->content),
-                 request->content);
-    else
-        text_say(&out, "\r\n");
+        text_say(&out, "Content-Length: %s\r\n", request->length);
+    if (request->framing == PAIRING_UNKNOWN)
+        text_say(&out, "Transfer-Encoding: chunked\r\n");
+    text_say(&out, "\r\n");
+    if (request->expects)
+        client->continued = continue_h1(client, &out);
+    if (request->framing == PAIRING_LENGTH)
+        text_say(&out, "%s", request->content);
+    if (request->framing == PAIRING_UNKNOWN)
+        text_say(&out, "%zx\r\n%s\r\n", strlen(request->content), request->content);
     if (request->framing == PAIRING_UNKNOWN && !request->unfinished)
         text_say(&out, "0\r\n%s%s\r\n", request->trailer ? request->trailer : "",
                  request->trailer ? "\r\n" : "");
-    cr_expect(peer_write(peer, out.p, out.n));
+    cr_expect(peer_write(client->peer, out.p, out.n));
     text_free(&out);
+}
+
+static void head_h2(struct h2_peer *h2, const struct pairing *pairing,
+                    const struct pairing_request *request)
+{
+    struct text fields = {0};
+
+    text_say(&fields, ":method: %s\n:scheme: https\n:path: %s\n:authority: %s\nte: trailers\n",
+             request->method, request->asterisk ? "*" : pairing->path,
+             request->asterisk ? pairing->host : "localhost");
+    if (request->framing == PAIRING_LENGTH)
+        text_say(&fields, "content-length: %s\n", request->length);
+    if (request->expects)
+        text_say(&fields, "expect: 100-continue\n");
+    h2_put_headers(&h2->out, 1, request->framing == PAIRING_NONE ? H2_END_STREAM : 0, fields.p);
+    text_free(&fields);
+    if (request->expects)
+        cr_expect(h2_peer_hears(h2, "HEADERS/1[:status=100;"), "%s", h2_peer_log(h2));
 }
 
 static void ask_h2(struct h2_peer *h2, const struct pairing *pairing,
                    const struct pairing_request *request)
 {
-    char fields[128] = "te: trailers\n";
+    char fields[128];
     bool last = !request->unfinished && request->trailer == NULL;
 
-    if (request->framing == PAIRING_LENGTH)
-        (void)snprintf(fields, sizeof(fields), "te: trailers\ncontent-length: %s\n",
-                       request->length);
-    h2_peer_ask(h2, 1, request->framing == PAIRING_NONE ? H2_END_STREAM : 0, request->method,
-                pairing->path, fields);
+    head_h2(h2, pairing, request);
     if (request->framing != PAIRING_NONE)
         h2_put_data(&h2->out, 1, last ? H2_END_STREAM : 0, request->content);
     if (request->trailer != NULL) {
@@ -142,7 +185,7 @@ void pairing_ask(struct pairing_client *client, const struct pairing *pairing,
     if (client->h2 != NULL)
         ask_h2(client->h2, pairing, request);
     else
-        ask_h1(client->peer, pairing, request);
+        ask_h1(client, pairing, request);
 }
 
 bool pairing_hears(struct pairing_client *client, const char *text)
@@ -199,9 +242,12 @@ static void see_fields(struct pairing_seen *seen, const char *head)
     }
 }
 
-static struct pairing_seen see_h1(struct peer *peer, const char *method)
+static struct pairing_seen see_h1(const struct pairing_client *client, const char *method)
 {
     struct pairing_seen seen = {0};
+    struct peer *peer = client->peer;
+    if (client->continued)
+        text_say(&seen.interim, "100 ");
     struct reply reply = peer_reply(peer, strcmp(method, "HEAD") == 0);
 
     for (; reply.status >= 100 && reply.status < 200;
@@ -244,7 +290,7 @@ static struct pairing_seen see_h2(struct h2_peer *h2)
     struct pairing_seen seen = {0};
 
     while (strstr(h2_peer_log(h2), "+ES[") == NULL && strstr(h2_peer_log(h2), "RST/1[") == NULL)
-        if (!h2_peer_settles(h2))
+        if (!h2_peer_reads(h2))
             break;
     (void)h2_peer_settles(h2);
     for (const char *at = h2_peer_log(h2); *at != '\0';) {
@@ -260,7 +306,7 @@ static struct pairing_seen see_h2(struct h2_peer *h2)
 
 struct pairing_seen pairing_see(struct pairing_client *client, const char *method)
 {
-    return client->h2 != NULL ? see_h2(client->h2) : see_h1(client->peer, method);
+    return client->h2 != NULL ? see_h2(client->h2) : see_h1(client, method);
 }
 
 void pairing_seen_free(struct pairing_seen *seen)

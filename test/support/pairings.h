@@ -12,8 +12,10 @@
 
 struct pairing {
     const char *name;
-    bool h2;          /* the client's */
-    const char *path; /* decides what the upstream speaks */
+    bool h2; /* the client's */
+    const char
+        *path; /* decides what the upstream speaks, and so does the host, when there is no path */
+    const char *host;
     const char *curl; /* the option for it */
 };
 
@@ -28,6 +30,9 @@ struct pairings_world {
 };
 
 void pairings_start(struct pairings_world *world, void (*serve)(struct peer *, void *), void *arg);
+/* The same with more of the outer weir's configuration, in flow style: of its listener, and of each of its clusters. */
+void pairings_start_with(struct pairings_world *world, void (*serve)(struct peer *, void *),
+                         void *arg, const char *listener, const char *cluster);
 /* Expects that nothing is in flight or held any more, in either weir. */
 void pairings_expect_rest(const struct pairings_world *world, const char *what);
 void pairings_stop(struct pairings_world *world);
@@ -43,11 +48,14 @@ struct pairing_request {
     const char *content;
     const char *trailer; /* "name: value", with PAIRING_UNKNOWN; NULL: none */
     bool unfinished;     /* more should come after the content, but does not */
+    bool expects;        /* 100-continue, and waits for that before the content */
+    bool asterisk;       /* the target is "*" */
 };
 
 struct pairing_client {
     struct peer *peer; /* HTTP/1.1 */
     struct h2_peer *h2;
+    bool continued; /* HTTP/1.1: 100 has come before the content went */
 };
 
 /* A connection for one exchange; the second asks, the third waits for TEXT in the content of the response to it. */

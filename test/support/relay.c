@@ -84,6 +84,7 @@ static struct wr_h2_options h2_options(void)
         .max_concurrent_streams = 100,
         .connection_window = 1024 * 1024,
         .header_table_size = 4096,
+        .stream_window = 65536,
         .ping_interval = WR_NEVER,
         .ping_timeout = WR_NEVER,
     };

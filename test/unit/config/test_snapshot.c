@@ -171,6 +171,7 @@ Test(snapshot, http2_is_on_and_has_budgets)
     cr_expect_eq(s->clusters[0].protocol, WR_CLUSTER_AUTO);
     cr_expect_eq(s->clusters[0].codec.h2.max_concurrent_streams, 100);
     cr_expect_eq(s->clusters[0].codec.h2.ping_interval, 15 * WR_SEC);
+    cr_expect_eq(s->clusters[0].codec.h2.stream_window, 64 << 10, "the least of all listeners");
     const struct wr_h2_budget *usual = s->clusters[0].codec.h2.budgets;
     const struct wr_h2_budget *own = s->clusters[1].codec.h2.budgets;
     cr_expect_eq(usual[WR_FLOOD_RESET].burst, UINT32_MAX);

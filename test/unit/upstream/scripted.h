@@ -91,6 +91,14 @@ static void tell_limit(struct fake *fake, unsigned limit)
     fake->events->limit_told(fake->owner, limit);
 }
 
+/* GOAWAY of the peer. */
+static WR_UNUSED void leave(struct fake *fake)
+{
+    fake->limit = 0;
+    fake->events->leaving(fake->owner);
+    fake->events->limit_told(fake->owner, 0);
+}
+
 /* ---- the cluster and who asks it ---- */
 
 struct wish {
@@ -146,6 +154,12 @@ static void ask_as(struct wish *wish, bool fresh)
 static void ask(struct wish *wish)
 {
     ask_as(wish, false);
+}
+
+static WR_UNUSED bool is_over(const struct fake *fake)
+{
+    wr_loop_turn(loop, 0);
+    return fake->closed;
 }
 
 static WR_UNUSED void ask_many(unsigned from, unsigned count)

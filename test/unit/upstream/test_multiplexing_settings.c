@@ -132,7 +132,7 @@ Test(multiplexing_settings, one_that_breaks_leaves_them_to_the_next)
     ask_many(0, 4);
     until_connected(1);
     fake_end(fakes[0], 0, false);
-    cr_assert(fakes[0]->closed);
+    cr_assert(is_over(fakes[0]));
     until_connected(2);
     cr_assert_eq(fakes[1]->count, 1);
     tell_limit(fakes[1], 10);
@@ -146,7 +146,7 @@ Test(multiplexing_settings, one_that_goes_away_at_once_leaves_them_to_the_next)
     ask_many(0, 4);
     until_connected(1);
     tell_limit(fakes[0], 10);
-    tell_limit(fakes[0], 0);
+    leave(fakes[0]);
     until_made(2);
     cr_assert_eq(fakes[0]->count, 1);
     cr_assert_eq(fakes[1]->count, 3);
@@ -200,7 +200,7 @@ Test(multiplexing_settings, who_waits_too_long_hears_that_there_is_no_connection
     until_made(2);
     cr_assert_eq(fakes[1]->count, 1);
     fake_end(fakes[0], 0, true);
-    cr_assert(fakes[0]->closed);
+    cr_assert(is_over(fakes[0]));
 }
 
 Test(multiplexing_settings, and_may_ask_again_from_within)
