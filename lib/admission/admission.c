@@ -122,6 +122,13 @@ static void set_state(struct wr_admission *admission, struct wr_ticket *ticket,
         admission->pending_peak = wr_admission_pending(admission);
 }
 
+/* With nobody pending nobody waits, and no turn of the controller would notice. */
+static void note_rest(struct wr_admission *admission, uint64_t now)
+{
+    if (wr_admission_pending(admission) == 0)
+        wr_delay_observe(&admission->delay, 0, now);
+}
+
 /* ---- gate 0 and 1 ---- */
 
 bool wr_admission_is_full(const struct wr_admission *admission)
@@ -163,6 +170,7 @@ struct wr_admission_decision wr_admission_ask(struct wr_admission *admission,
                                               const struct wr_admission_source *source,
                                               enum wr_handshake_class claimed, uint64_t now)
 {
+    note_rest(admission, now);
     return judge(admission, source, wr_rules_class(admission, source, claimed, now));
 }
 
@@ -193,6 +201,7 @@ struct wr_admission_decision wr_admission_hello(struct wr_admission *admission,
     WR_ASSERT(ticket->state == WR_TICKET_SILENT);
     if (claimed == WR_CLASS_UNKNOWN)
         claimed = WR_CLASS_FULL;
+    note_rest(admission, now);
     enum wr_handshake_class class = wr_rules_class(admission, source, claimed, now);
     struct wr_admission_decision decision = judge(admission, source, class);
     if (decision.refused)
@@ -266,10 +275,12 @@ void wr_admission_leave(struct wr_admission *admission, struct wr_ticket *ticket
                             cost);
     }
     set_state(admission, ticket, WR_TICKET_NONE);
+    note_rest(admission, now);
 }
 
-struct wr_admission_gauges wr_admission_gauges(const struct wr_admission *admission, uint64_t now)
+struct wr_admission_gauges wr_admission_gauges(struct wr_admission *admission, uint64_t now)
 {
+    note_rest(admission, now);
     bool busy = wr_admission_pending(admission) > 0;
     struct wr_admission_gauges gauges = {
         .silent = admission->silent_count,
@@ -281,7 +292,9 @@ struct wr_admission_gauges wr_admission_gauges(const struct wr_admission *admiss
         .busy = busy ? wr_time_since(admission->busy_since, now) : 0,
         .delayed = admission->delay.exceeded,
     };
-    for (enum wr_handshake_class class = 0; class < WR_CLASS__COUNT; class ++)
+    for (enum wr_handshake_class class = 0; class < WR_CLASS__COUNT; class ++) {
         gauges.cost[class] = wr_budget_cost(&admission->budget, class);
+        gauges.measured[class] = wr_budget_is_measured(&admission->budget, class);
+    }
     return gauges;
 }

@@ -138,10 +138,11 @@ struct wr_admission_gauges {
     uint32_t pending_peak;
     uint32_t limit;                 /* of the backlog, as of now */
     uint64_t cost[WR_CLASS__COUNT]; /* microseconds, moving average */
+    bool measured[WR_CLASS__COUNT]; /* the cost; else it is a guess, or not much better */
     uint64_t oldest_wait;           /* microseconds the longest waiter has waited */
     uint64_t busy;                  /* microseconds since the backlog was empty */
     bool delayed;                   /* max_delay is exceeded */
 };
-struct wr_admission_gauges wr_admission_gauges(const struct wr_admission *admission, uint64_t now);
+struct wr_admission_gauges wr_admission_gauges(struct wr_admission *admission, uint64_t now);
 
 #endif

@@ -4,6 +4,8 @@
 
 /* A mean of the last 16 or so, in sixteenths of a microsecond so that small differences are not lost to rounding. */
 #define MEAN_SPAN 16
+/* After so many the first guess makes less than a fiftieth of the mean. */
+#define ENOUGH (4 * MEAN_SPAN)
 /* One measurement counts for no more: a handshake that was held up must not stop all others. */
 #define COST_MOST (1 * WR_SEC)
 /* "No budget" without an overflow when it is added to. */
@@ -46,6 +48,11 @@ uint32_t wr_budget_cost(const struct wr_handshake_budget *budget, enum wr_handsh
     return (uint32_t)(budget->mean_cost[class] / MEAN_SPAN);
 }
 
+bool wr_budget_is_measured(const struct wr_handshake_budget *budget, enum wr_handshake_class class)
+{
+    return budget->learned[class] >= ENOUGH;
+}
+
 bool wr_budget_allows(const struct wr_handshake_budget *budget, enum wr_handshake_class class)
 {
     return (int64_t)wr_budget_cost(budget, class) <= budget->left;
@@ -73,4 +80,6 @@ void wr_budget_learn(struct wr_handshake_budget *budget, enum wr_handshake_class
 {
     uint64_t *mean = &budget->mean_cost[class];
     *mean = *mean - *mean / MEAN_SPAN + bounded(spent);
+    if (budget->learned[class] < ENOUGH)
+        budget->learned[class]++;
 }

@@ -209,6 +209,12 @@ size_t wr_downstream_connections(const struct wr_downstream *downstream)
     return downstream->count;
 }
 
+static uint64_t measured_cost(const struct wr_admission_gauges *gauges,
+                              enum wr_handshake_class class)
+{
+    return gauges->measured[class] ? gauges->cost[class] : 0;
+}
+
 void wr_downstream_sample(struct wr_downstream *downstream)
 {
     unsigned length = 0;
@@ -221,6 +227,7 @@ void wr_downstream_sample(struct wr_downstream *downstream)
     downstream->look = true;
     struct wr_listener_metrics *metrics = downstream->env.metrics;
     wr_metric_set(&metrics->accept_queue, length);
+    wr_metric_set(&metrics->accept_queue_limit, limit);
     if (downstream->options->tls == NULL)
         return;
     struct wr_admission_gauges gauges =
@@ -229,6 +236,8 @@ void wr_downstream_sample(struct wr_downstream *downstream)
     wr_metric_set(&metrics->handshakes_peak, gauges.pending_peak);
     wr_metric_set(&metrics->handshakes_delayed, gauges.delayed);
     wr_metric_set(&metrics->backlog_busy, gauges.busy);
-    wr_metric_set(&metrics->cost_full, gauges.cost[WR_CLASS_FULL]);
-    wr_metric_set(&metrics->cost_resumed, gauges.cost[WR_CLASS_RESUME]);
+    wr_metric_set(&metrics->cost_full, measured_cost(&gauges, WR_CLASS_FULL));
+    wr_metric_set(&metrics->cost_resumed, measured_cost(&gauges, WR_CLASS_RESUME));
+    wr_metric_set(&metrics->cost_trusted, measured_cost(&gauges, WR_CLASS_TRUSTED));
+    wr_metric_set(&metrics->oldest_wait, gauges.oldest_wait);
 }

@@ -29,6 +29,8 @@ const uint64_t wr_histogram_bounds[WR_HISTOGRAM_BUCKETS] = {
      count},
 #define COUNTER(scope, field, name, help) ROW(scope, COUNTER, field, name, help, NULL, NULL, 1)
 #define GAUGE(scope, field, name, help) ROW(scope, GAUGE, field, name, help, NULL, NULL, 1)
+#define GAUGE_MOST(scope, field, name, help) \
+    ROW(scope, GAUGE_MOST, field, name, help, NULL, NULL, 1)
 #define HISTOGRAM(scope, field, name, help) ROW(scope, HISTOGRAM, field, name, help, NULL, NULL, 1)
 #define COUNTER_BY(scope, field, name, key, count, label_fn, help) \
     ROW(scope, COUNTER, field, name, help, key, label_fn, count)
@@ -99,6 +101,34 @@ struct wr_cluster_metrics *wr_metrics_new_cluster(struct wr_metrics_registry *re
                                                   const char *label)
 {
     return new_block(registry, WR_SCOPE_CLUSTER, label, sizeof(struct wr_cluster_metrics));
+}
+
+void wr_metrics_each_listener(struct wr_metrics_registry *registry, const char *label,
+                              void (*each)(const struct wr_listener_metrics *metrics, void *arg),
+                              void *arg)
+{
+    pthread_mutex_lock(&registry->lock);
+    for (struct wr_list *link = registry->blocks.next; link != &registry->blocks;
+         link = link->next) {
+        struct wr_metrics_block *block = WR_CONTAINER_OF(link, struct wr_metrics_block, link);
+        if (block->scope == WR_SCOPE_LISTENER && strcmp(block->label, label) == 0)
+            each(WR_CONTAINER_OF(block, struct wr_listener_metrics, block), arg);
+    }
+    pthread_mutex_unlock(&registry->lock);
+}
+
+void wr_metrics_each_worker(struct wr_metrics_registry *registry,
+                            void (*each)(const struct wr_worker_metrics *metrics, void *arg),
+                            void *arg)
+{
+    pthread_mutex_lock(&registry->lock);
+    for (struct wr_list *link = registry->blocks.next; link != &registry->blocks;
+         link = link->next) {
+        struct wr_metrics_block *block = WR_CONTAINER_OF(link, struct wr_metrics_block, link);
+        if (block->scope == WR_SCOPE_WORKER)
+            each(WR_CONTAINER_OF(block, struct wr_worker_metrics, block), arg);
+    }
+    pthread_mutex_unlock(&registry->lock);
 }
 
 void wr_histogram_record(struct wr_histogram *histogram, uint64_t usec)

@@ -1,5 +1,5 @@
 /* Counters, gauges and histograms. A block belongs to one thread, which alone writes it; any thread may read (relaxed
- * atomics). Blocks of one scope with equal labels are summed when shown. metrics.def lists what there is. */
+ * atomics). Blocks of one scope with equal labels are shown as one. metrics.def lists what there is. */
 #ifndef WR_OBSERVE_METRICS_H
 #define WR_OBSERVE_METRICS_H
 
@@ -47,6 +47,7 @@ struct wr_metrics_block {
 #define HISTOGRAM(scope, name, prometheus, help) WR_PICK(scope, struct wr_histogram name;)
 #define COUNTER(scope, name, prometheus, help) WR_PICK(scope, _Atomic uint64_t name;)
 #define GAUGE(scope, name, prometheus, help) WR_PICK(scope, _Atomic uint64_t name;)
+#define GAUGE_MOST(scope, name, prometheus, help) WR_PICK(scope, _Atomic uint64_t name;)
 #define COUNTER_BY(scope, name, prometheus, key, count, label_fn, help) \
     WR_PICK(scope, _Atomic uint64_t name[count];)
 
@@ -74,6 +75,7 @@ struct wr_cluster_metrics {
 #undef HISTOGRAM
 #undef COUNTER
 #undef GAUGE
+#undef GAUGE_MOST
 #undef COUNTER_BY
 
 /* All blocks of the process. Registering takes a lock: at start-up and reload, never on the request path. */
@@ -91,6 +93,14 @@ struct wr_cluster_metrics *wr_metrics_new_cluster(struct wr_metrics_registry *re
 
 /* Prometheus text exposition format 0.0.4 of the whole process. Owner of the returned text: the caller (free()). */
 char *wr_metrics_render(struct wr_metrics_registry *registry, size_t *length);
+
+/* Calls EACH for all blocks of the listener LABEL, or of all workers. Any thread; blocks are counted in meanwhile. */
+void wr_metrics_each_listener(struct wr_metrics_registry *registry, const char *label,
+                              void (*each)(const struct wr_listener_metrics *metrics, void *arg),
+                              void *arg);
+void wr_metrics_each_worker(struct wr_metrics_registry *registry,
+                            void (*each)(const struct wr_worker_metrics *metrics, void *arg),
+                            void *arg);
 
 /* For the owning thread only. */
 static inline void wr_metric_add(_Atomic uint64_t *metric, uint64_t n)

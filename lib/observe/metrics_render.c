@@ -1,5 +1,5 @@
 /* Prometheus text exposition format 0.0.4. A family is a row of metrics.def; a group is the blocks of one scope and label,
- * shown as their sum. */
+ * shown as one. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -33,6 +33,7 @@ static const char *const scope_keys[] = {
 static const char *const kind_names[] = {
     [WR_METRIC_COUNTER] = "counter",
     [WR_METRIC_GAUGE] = "gauge",
+    [WR_METRIC_GAUGE_MOST] = "gauge",
     [WR_METRIC_HISTOGRAM] = "histogram",
 };
 
@@ -116,14 +117,27 @@ static void put_series(struct text *text, const struct wr_metric_row *row, const
     put(text, scope_key != NULL || key != NULL ? "} " : " ");
 }
 
+static uint64_t value_in(const struct wr_metrics_block *block, size_t offset)
+{
+    return wr_metric_get((const _Atomic uint64_t *)(const void *)((const char *)block + offset));
+}
+
 static uint64_t sum(const struct group *group, size_t offset)
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < group->count; i++) {
-        const char *block = (const char *)group->blocks[i];
-        total += wr_metric_get((const _Atomic uint64_t *)(const void *)(block + offset));
-    }
+    for (size_t i = 0; i < group->count; i++)
+        total += value_in(group->blocks[i], offset);
     return total;
+}
+
+static uint64_t most(const struct group *group, size_t offset)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        uint64_t value = value_in(group->blocks[i], offset);
+        most = value > most ? value : most;
+    }
+    return most;
 }
 
 static void render_values(struct text *text, const struct wr_metric_row *row,
@@ -131,12 +145,14 @@ static void render_values(struct text *text, const struct wr_metric_row *row,
 {
     for (unsigned i = 0; i < row->count; i++) {
         const char *value = row->label_key != NULL ? row->label_of(i) : NULL;
-        uint64_t total = sum(group, row->offset + i * sizeof(uint64_t));
+        size_t offset = row->offset + i * sizeof(uint64_t);
         put_series(text, row, "", group, row->label_key, value);
         if (row->kind == WR_METRIC_GAUGE)
-            put_gauge(text, total);
+            put_gauge(text, sum(group, offset));
+        else if (row->kind == WR_METRIC_GAUGE_MOST)
+            put_gauge(text, most(group, offset));
         else
-            put_counter(text, total);
+            put_counter(text, sum(group, offset));
         put(text, "\n");
     }
 }

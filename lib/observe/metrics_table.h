@@ -14,7 +14,12 @@ struct wr_metrics_registry {
     size_t count;
 };
 
-enum wr_metric_kind { WR_METRIC_COUNTER, WR_METRIC_GAUGE, WR_METRIC_HISTOGRAM };
+enum wr_metric_kind {
+    WR_METRIC_COUNTER,
+    WR_METRIC_GAUGE,
+    WR_METRIC_GAUGE_MOST,
+    WR_METRIC_HISTOGRAM
+};
 
 struct wr_metric_row {
     enum wr_metrics_scope scope;

@@ -21,6 +21,7 @@
 #include "io/loop.h"
 #include "io/mailbox.h"
 #include "observe/log.h"
+#include "server/admission_page.h"
 
 #define MAX_CONNECTIONS 32
 #define MAX_HEAD (8 * 1024)
@@ -38,7 +39,8 @@ struct slot {
 
 struct wr_admin {
     struct wr_metrics_registry *registry;
-    atomic_int state; /* enum wr_admin_state */
+    struct wr_admission_watch *watch; /* of its thread */
+    atomic_int state;                 /* enum wr_admin_state */
     pthread_t thread;
     struct wr_loop *loop;
     struct wr_mailbox *mailbox;
@@ -89,6 +91,25 @@ static void serve_metrics(struct wr_admin *admin, struct evhttp_request *request
     free(text);
 }
 
+static bool asks_for_json(struct evhttp_request *request)
+{
+    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+    return query != NULL && strcmp(query, "format=json") == 0;
+}
+
+static void serve_admission(struct wr_admin *admin, struct evhttp_request *request)
+{
+    bool json = asks_for_json(request);
+    bool draining = atomic_load(&admin->state) == WR_ADMIN_DRAINING;
+    size_t length;
+    char *text =
+        wr_admission_page_render(admin->watch, json ? WR_ADMISSION_JSON : WR_ADMISSION_TEXT,
+                                 draining, wr_loop_now(admin->loop), &length);
+    reply(request, 200, "OK", json ? "application/json" : "text/plain; charset=utf-8", text,
+          length);
+    free(text);
+}
+
 static void serve_health(struct wr_admin *admin, struct evhttp_request *request)
 {
     (void)admin;
@@ -115,19 +136,19 @@ static void serve_index(struct wr_admin *admin, struct evhttp_request *request)
     (void)admin;
     reply_text(request, 200, "OK",
                "weir admin\n"
-               "/metrics  counters, gauges and histograms, as Prometheus reads them\n"
-               "/healthz  200 while the process lives\n"
-               "/readyz   200 while it accepts connections, else 503\n");
+               "/metrics    counters, gauges and histograms, as Prometheus reads them\n"
+               "/admission  why connections are refused just now, and what would change that;\n"
+               "            ?format=json for machines\n"
+               "/healthz    200 while the process lives\n"
+               "/readyz     200 while it accepts connections, else 503\n");
 }
 
 static const struct page {
     const char *path;
     void (*serve)(struct wr_admin *admin, struct evhttp_request *request);
 } pages[] = {
-    {"/", serve_index},
-    {"/metrics", serve_metrics},
-    {"/healthz", serve_health},
-    {"/readyz", serve_ready},
+    {"/", serve_index},         {"/metrics", serve_metrics}, {"/admission", serve_admission},
+    {"/healthz", serve_health}, {"/readyz", serve_ready},
 };
 
 static void on_request(struct evhttp_request *request, void *arg)
@@ -225,6 +246,7 @@ static void on_look(struct wr_deadline *deadline, uint64_t now)
     }
     if (admin->used < MAX_CONNECTIONS)
         evconnlistener_enable(admin->listener);
+    wr_admission_watch_look(admin->watch, now);
     wr_loop_deadline_set(admin->loop, deadline, now + LOOK_EVERY);
 }
 
@@ -255,6 +277,7 @@ static void free_admin(struct wr_admin *admin)
         wr_loop_turn(admin->loop, 0); /* libevent frees connections in the turn after */
     }
     wr_loop_free(admin->loop);
+    wr_admission_watch_free(admin->watch);
     free(admin);
 }
 
@@ -288,7 +311,8 @@ static enum wr_err open_http(struct wr_admin *admin, int fd)
     return WR_OK;
 }
 
-enum wr_err wr_admin_start(struct wr_metrics_registry *registry, int fd, struct wr_admin **out)
+enum wr_err wr_admin_start(struct wr_metrics_registry *registry, const struct wr_snapshot *snapshot,
+                           int fd, struct wr_admin **out)
 {
     struct wr_admin *admin = WR_NEW(struct wr_admin);
     *out = NULL;
@@ -304,6 +328,8 @@ enum wr_err wr_admin_start(struct wr_metrics_registry *registry, int fd, struct 
         err = open_http(admin, fd);
     else
         close(fd);
+    if (err == WR_OK)
+        admin->watch = wr_admission_watch_new(registry, snapshot, wr_loop_now(admin->loop));
     if (err == WR_OK && pthread_create(&admin->thread, NULL, run, admin) != 0)
         err = WR_ERR_SYSTEM;
     if (err != WR_OK) {

@@ -279,8 +279,8 @@ static enum wr_err start_threads(struct server *server)
 {
     enum wr_err err = WR_OK;
     if (server->snapshot->admin_enabled)
-        err = wr_admin_start(server->registry, wr_sockets_take_admin(&server->sockets),
-                             &server->admin);
+        err = wr_admin_start(server->registry, server->snapshot,
+                             wr_sockets_take_admin(&server->sockets), &server->admin);
     for (unsigned i = 0; err == WR_OK && i < server->snapshot->workers; i++)
         err = wr_worker_start(server->workers[i]);
     return err;

@@ -41,6 +41,11 @@ WR_MUST_USE enum wr_err wr_tls_server_new(const struct wr_tls_server_options *op
 struct wr_tls_server *wr_tls_server_retain(struct wr_tls_server *server);
 void wr_tls_server_release(struct wr_tls_server *server); /* NULL is fine; any thread */
 
+/* False: it has no tickets, and a resumption that it could not grant is no claim. */
+bool wr_tls_server_resumes(const struct wr_tls_server *server);
+/* Whether all its certificates have RSA keys. */
+bool wr_tls_server_is_rsa(const struct wr_tls_server *server);
+
 struct wr_tls_client_options {
     bool verify;         /* chain and name */
     const char *ca_path; /* PEM bundle; NULL: the system's */

@@ -39,8 +39,6 @@ EVP_PKEY *wr_tls_server_key(const SSL *ssl);
 SSL *wr_tls_server_ssl(struct wr_tls_server *server);
 /* Gives SSL the certificate for the name it asked for; false: without memory. */
 bool wr_tls_server_choose(const struct wr_tls_server *server, SSL *ssl);
-/* False: it has no tickets, and a resumption that it could not grant is no claim. */
-bool wr_tls_server_resumes(const struct wr_tls_server *server);
 
 /* ---- client (tls_client.c) ---- */
 

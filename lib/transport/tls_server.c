@@ -242,6 +242,15 @@ bool wr_tls_server_choose(const struct wr_tls_server *server, SSL *ssl)
     return SSL_set_SSL_CTX(ssl, find_context(server, name)) != NULL;
 }
 
+bool wr_tls_server_is_rsa(const struct wr_tls_server *server)
+{
+    for (size_t i = 0; i < server->certificate_count; i++) {
+        if (EVP_PKEY_id(server->certificates[i].key) != EVP_PKEY_RSA)
+            return false;
+    }
+    return true;
+}
+
 bool wr_tls_server_resumes(const struct wr_tls_server *server)
 {
     return server->tickets;

@@ -214,6 +214,21 @@ Test(admission, means_follow_what_is_measured)
     controller_stop(&rig);
 }
 
+Test(admission, a_guess_is_not_called_a_measurement)
+{
+    start(WR_ADMISSION_NO_LIMIT, WR_NEVER);
+    for (unsigned i = 0; i < 64; i++) {
+        cr_assert_not(controller_gauges(&rig).measured[WR_CLASS_FULL], "after %u", i);
+        controller_queue(&rig, 0, 1, WR_CLASS_FULL);
+        (void)controller_run(&rig);
+        controller_leave(&rig, 0, WR_HANDSHAKE_DONE, false, 100);
+    }
+    cr_assert(controller_gauges(&rig).measured[WR_CLASS_FULL]);
+    cr_assert_leq(controller_gauges(&rig).cost[WR_CLASS_FULL], 105);
+    cr_assert_not(controller_gauges(&rig).measured[WR_CLASS_RESUME]);
+    controller_stop(&rig);
+}
+
 Test(admission, failures_and_absurd_costs_do_not_mislead)
 {
     start(WR_ADMISSION_NO_LIMIT, WR_NEVER);

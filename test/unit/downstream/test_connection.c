@@ -413,4 +413,5 @@ Test(connection, the_accept_queue_is_sampled)
     (void)world_connect_bare(world);
     wr_downstream_sample(world->downstream);
     cr_assert_eq(gauge(&world->env.metrics->accept_queue), 1);
+    cr_assert_gt(gauge(&world->env.metrics->accept_queue_limit), 0);
 }

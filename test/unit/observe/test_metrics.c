@@ -100,6 +100,52 @@ Test(metrics, blocks_of_one_label_are_summed_others_are_not)
     wr_metrics_registry_free(registry);
 }
 
+Test(metrics, of_some_gauges_the_most_is_told)
+{
+    struct wr_metrics_registry *registry = wr_metrics_registry_new();
+    struct wr_listener_metrics *one = wr_metrics_new_listener(registry, "a");
+    struct wr_listener_metrics *two = wr_metrics_new_listener(registry, "a");
+    wr_metric_set(&one->cost_full, 500);
+    wr_metric_set(&two->cost_full, 545);
+    wr_metric_set(&one->accept_queue_limit, 512);
+    wr_metric_set(&two->accept_queue_limit, 512);
+    char *text = render(registry);
+    cr_assert_str_eq(value_of(text, "weir_handshake_cost_full_microseconds{listener=\"a\"}"),
+                     "545");
+    cr_assert_str_eq(value_of(text, "weir_accept_queue_limit{listener=\"a\"}"), "1024");
+    cr_assert_not_null(strstr(text, "# TYPE weir_handshake_cost_full_microseconds gauge\n"));
+    free(text);
+    wr_metrics_registry_free(registry);
+}
+
+static void add_accepted(const struct wr_listener_metrics *metrics, void *arg)
+{
+    *(uint64_t *)arg += wr_metric_get(&metrics->connections_accepted);
+}
+
+static void add_turns(const struct wr_worker_metrics *metrics, void *arg)
+{
+    *(uint64_t *)arg += wr_metric_get(&metrics->loop_turns);
+}
+
+Test(metrics, blocks_can_be_looked_at)
+{
+    struct wr_metrics_registry *registry = wr_metrics_registry_new();
+    uint64_t accepted = 0;
+    uint64_t turns = 0;
+    wr_metric_add(&wr_metrics_new_listener(registry, "a")->connections_accepted, 1);
+    wr_metric_add(&wr_metrics_new_listener(registry, "b")->connections_accepted, 10);
+    wr_metric_add(&wr_metrics_new_listener(registry, "a")->connections_accepted, 100);
+    (void)wr_metrics_new_cluster(registry, "a");
+    wr_metric_add(&wr_metrics_new_worker(registry)->loop_turns, 5);
+    wr_metric_add(&wr_metrics_new_worker(registry)->loop_turns, 6);
+    wr_metrics_each_listener(registry, "a", add_accepted, &accepted);
+    wr_metrics_each_worker(registry, add_turns, &turns);
+    cr_assert_eq(accepted, 101);
+    cr_assert_eq(turns, 11);
+    wr_metrics_registry_free(registry);
+}
+
 /* A connection may be counted up in one block and down in another: the sum is what counts. */
 Test(metrics, gauges_go_down_and_wrong_ones_show_as_negative)
 {

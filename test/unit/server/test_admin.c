@@ -21,6 +21,10 @@
 #define CONNECTIONS 32 /* at most at a time */
 #define WAIT_MS 5000
 
+static const struct wr_snapshot_listener listeners[] = {{.downstream = {.name = "edge"}},
+                                                        {.downstream = {.name = "\x1b[31m\"\x7f"}}};
+static const struct wr_snapshot snapshot = {
+    .workers = 1, .listeners = listeners, .listener_count = 2};
 static struct wr_metrics_registry *registry;
 static struct wr_admin *admin;
 static struct wr_address address;
@@ -34,7 +38,7 @@ static void start_on(const char *text)
     if (address.storage.ss_family != AF_UNIX)
         cr_assert_eq(getsockname(fd, (struct sockaddr *)&address.storage, &address.length), 0);
     registry = wr_metrics_registry_new();
-    cr_assert_eq(wr_admin_start(registry, fd, &admin), WR_OK);
+    cr_assert_eq(wr_admin_start(registry, &snapshot, fd, &admin), WR_OK);
 }
 
 static void start(void)
@@ -121,6 +125,33 @@ Test(admin, metrics)
     const char *text = asked(GET("/metrics"));
     cr_assert(strstr(text, "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
     cr_assert(strstr(text, "\nweir_connections_accepted_total{listener=\"edge\"} 7\n"), "%s", text);
+}
+
+Test(admin, admission)
+{
+    struct wr_listener_metrics *metrics = wr_metrics_new_listener(registry, "edge");
+    wr_metric_add(&metrics->connections_accepted, 9);
+    wr_metric_add(&metrics->connections_refused[WR_REFUSAL_DENIED], 7);
+    const char *text = asked(GET("/admission"));
+    cr_assert(strstr(text, "\r\nContent-Type: text/plain; charset=utf-8\r\n"));
+    cr_assert(strstr(text, "\nedge (plain): refusing "), "%s", text);
+    cr_assert(strstr(text, "connections a second: denied\n"), "%s", text);
+    cr_assert(strstr(text, "\n  denied: 7 in the last "), "%s", text);
+    wr_admin_set_state(admin, WR_ADMIN_DRAINING);
+    cr_assert(strstr(asked(GET("/admission")), "\nedge (plain): draining"));
+}
+
+/* A listener's name is whatever the configuration says. */
+Test(admin, admission_is_harmless_to_terminals_and_parsers)
+{
+    const char *text = asked(GET("/admission"));
+    cr_assert(strstr(text, "\n\\u001b[31m\\\"\\u007f (plain): idle"), "%s", text);
+    text = asked(GET("/admission?format=json"));
+    cr_assert(strstr(text, "\r\nContent-Type: application/json\r\n"));
+    cr_assert(strstr(text, "\r\n\r\n{\"listeners\":[{\"name\":\"edge\",\"tls\":false,"), "%s",
+              text);
+    cr_assert(strstr(text, ",{\"name\":\"\\u001b[31m\\\"\\u007f\","), "%s", text);
+    cr_assert(strstr(text, "\"reasons\":[]}]}\n"), "%s", text);
 }
 
 Test(admin, head_has_no_content)

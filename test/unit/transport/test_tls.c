@@ -74,6 +74,33 @@ Test(tls, a_good_certificate)
     wr_tls_server_release(wr_tls_server_retain(server));
 }
 
+Test(tls, it_is_known_whether_all_keys_are_rsa)
+{
+    char command[512];
+    struct wr_tls_certificate_options certificates[] = {
+        {.chain_path = path("r.pem"), .key_path = path("r.key")},
+        {.chain_path = path("a.pem"), .key_path = path("a.key")},
+    };
+    struct wr_tls_server_options options = {
+        .certificates = certificates,
+        .certificate_count = 1,
+        .min_version = WR_TLS_1_2,
+        .max_version = WR_TLS_1_3,
+    };
+
+    (void)snprintf(command, sizeof command,
+                   "cd %s && openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=r.test "
+                   "-keyout r.key -out r.pem >log 2>&1",
+                   dir);
+    cr_assert_eq(system(command), 0);
+    cr_assert_eq(wr_tls_server_new(&options, error, &server), WR_OK, "%s", error);
+    cr_expect(wr_tls_server_is_rsa(server));
+    wr_tls_server_release(server);
+    options.certificate_count = 2;
+    cr_assert_eq(wr_tls_server_new(&options, error, &server), WR_OK, "%s", error);
+    cr_expect_not(wr_tls_server_is_rsa(server));
+}
+
 Test(tls, a_missing_chain_is_named)
 {
     cr_assert_eq(make_server(path("nowhere.pem"), path("a.key")), WR_ERR_INVALID);
