@@ -62,7 +62,19 @@ class WeirStorm(Weir):
         return super().configuration().replace("admission: {max_pending_handshakes: 1024}", f"admission: {{{keys}}}")
 
 
+class WeirShort(WeirStorm):
+    """Refusing has little of the time, and who is not told waits in a short queue of the kernel's."""
+
+    name = "weir-short"
+    about = "weir, refusal_share 3 %, backlog 64"
+
+    def configuration(self):
+        text = super().configuration()
+        assert "admission: {" in text
+        return text.replace("admission: {", "backlog: 64\n    admission: {refusal_share: 3%, ", 1).replace(", }", "}")
+
+
 for kind, text in ((Nginx, "nginx as packaged, backlog 4096"), (Haproxy, "HAProxy as packaged, backlog 4096")):
     kind.about = text
 
-CONTENDERS = {kind.name: kind for kind in (WeirStorm, Nginx, NginxShort, Haproxy, HaproxyRate, HaproxyReject)}
+CONTENDERS = {kind.name: kind for kind in (WeirStorm, WeirShort, Nginx, NginxShort, Haproxy, HaproxyRate, HaproxyReject)}
