@@ -12,6 +12,14 @@
 #include "http/exchange.h"
 #include "transport/transport.h"
 
+/* What a codec makes of being told that its idle connection may hibernate. */
+enum wr_hibernation {
+    WR_HIBERNATION_BUSY, /* something is unread, unsent or open: nothing was done, ask again later */
+    WR_HIBERNATION_DONE, /* it has given back what it does not need, and wakes by itself (woken()) */
+    /* It holds nothing that a new one would not have: the owner may close it and make another when bytes come. */
+    WR_HIBERNATION_DROP,
+};
+
 /* ---- towards clients ---- */
 
 struct wr_server_codec_options {
@@ -44,6 +52,9 @@ struct wr_server_codec_events {
      * wr_transport_end() and the owner lingers and closes. Else the transport is broken or must be reset: WHY. After this
      * the owner closes codec and transport. */
     void (*done)(void *owner, enum wr_err why);
+    /* One that hibernates by itself is at work again, because of bytes, a call or a deadline of its own; the connection is still idle
+     * unless head_begun() follows. */
+    void (*woken)(void *owner);
 };
 
 /* The table each server codec fills in. */
@@ -53,6 +64,8 @@ struct wr_server_codec_ops {
     void (*timed_out)(struct wr_server_codec *codec, enum wr_err why);
     /* No new requests: idle ones end now, others after their response (`Connection: close`, GOAWAY). */
     void (*drain)(struct wr_server_codec *codec);
+    /* Said while no request is in flight, when nothing has come for a while. NULL says WR_HIBERNATION_DROP. */
+    enum wr_hibernation (*hibernate)(struct wr_server_codec *codec);
     /* Gives up exchanges in flight with WHY. Can be called twice; memory returns at the end of the turn. */
     void (*close)(struct wr_server_codec *codec, enum wr_err why);
 };
@@ -87,6 +100,8 @@ struct wr_client_codec_events {
     void (*leaving)(void *owner);
     /* HTTP/2: the peer has exceeded its budget of KIND; the connection ends with GOAWAY, as one that breaks the rules. May be NULL. */
     void (*flooded)(void *owner, enum wr_flood kind);
+    /* As of server codecs. May be NULL. */
+    void (*woken)(void *owner);
 };
 
 struct wr_client_codec_ops {
@@ -97,6 +112,8 @@ struct wr_client_codec_ops {
     void (*open)(struct wr_client_codec *codec, struct wr_exchange *exchange);
     /* How many more exchanges can be opened now. */
     unsigned (*capacity)(const struct wr_client_codec *codec);
+    /* As of server codecs; open() wakes it too. */
+    enum wr_hibernation (*hibernate)(struct wr_client_codec *codec);
     /* What is in flight is given up with WHY. Can be called twice; memory returns at the end of the turn. */
     void (*close)(struct wr_client_codec *codec, enum wr_err why);
 };
