@@ -117,6 +117,20 @@ void wr_metrics_each_listener(struct wr_metrics_registry *registry, const char *
     pthread_mutex_unlock(&registry->lock);
 }
 
+void wr_metrics_each_cluster(struct wr_metrics_registry *registry, const char *label,
+                             void (*each)(const struct wr_cluster_metrics *metrics, void *arg),
+                             void *arg)
+{
+    pthread_mutex_lock(&registry->lock);
+    for (struct wr_list *link = registry->blocks.next; link != &registry->blocks;
+         link = link->next) {
+        struct wr_metrics_block *block = WR_CONTAINER_OF(link, struct wr_metrics_block, link);
+        if (block->scope == WR_SCOPE_CLUSTER && strcmp(block->label, label) == 0)
+            each(WR_CONTAINER_OF(block, struct wr_cluster_metrics, block), arg);
+    }
+    pthread_mutex_unlock(&registry->lock);
+}
+
 void wr_metrics_each_worker(struct wr_metrics_registry *registry,
                             void (*each)(const struct wr_worker_metrics *metrics, void *arg),
                             void *arg)

@@ -94,10 +94,13 @@ struct wr_cluster_metrics *wr_metrics_new_cluster(struct wr_metrics_registry *re
 /* Prometheus text exposition format 0.0.4 of the whole process. Owner of the returned text: the caller (free()). */
 char *wr_metrics_render(struct wr_metrics_registry *registry, size_t *length);
 
-/* Calls EACH for all blocks of the listener LABEL, or of all workers. Any thread; blocks are counted in meanwhile. */
+/* Calls EACH for all blocks of the listener or cluster LABEL, or of all workers. Any thread; blocks are counted in meanwhile. */
 void wr_metrics_each_listener(struct wr_metrics_registry *registry, const char *label,
                               void (*each)(const struct wr_listener_metrics *metrics, void *arg),
                               void *arg);
+void wr_metrics_each_cluster(struct wr_metrics_registry *registry, const char *label,
+                             void (*each)(const struct wr_cluster_metrics *metrics, void *arg),
+                             void *arg);
 void wr_metrics_each_worker(struct wr_metrics_registry *registry,
                             void (*each)(const struct wr_worker_metrics *metrics, void *arg),
                             void *arg);

@@ -39,8 +39,10 @@ struct slot {
 
 struct wr_admin {
     struct wr_metrics_registry *registry;
-    struct wr_admission_watch *watch; /* of its thread */
-    atomic_int state;                 /* enum wr_admin_state */
+    const struct wr_snapshot *snapshot;
+    struct wr_admission_watch *watch;   /* of its thread */
+    struct wr_requests_watch *requests; /* of its thread */
+    atomic_int state;                   /* enum wr_admin_state */
     pthread_t thread;
     struct wr_loop *loop;
     struct wr_mailbox *mailbox;
@@ -100,11 +102,15 @@ static bool asks_for_json(struct evhttp_request *request)
 static void serve_admission(struct wr_admin *admin, struct evhttp_request *request)
 {
     bool json = asks_for_json(request);
-    bool draining = atomic_load(&admin->state) == WR_ADMIN_DRAINING;
+    struct wr_admission_sources from = {
+        .snapshot = admin->snapshot,
+        .connections = admin->watch,
+        .requests = admin->requests,
+        .draining = atomic_load(&admin->state) == WR_ADMIN_DRAINING,
+    };
     size_t length;
-    char *text =
-        wr_admission_page_render(admin->watch, json ? WR_ADMISSION_JSON : WR_ADMISSION_TEXT,
-                                 draining, wr_loop_now(admin->loop), &length);
+    char *text = wr_admission_page_render(&from, json ? WR_ADMISSION_JSON : WR_ADMISSION_TEXT,
+                                          wr_loop_now(admin->loop), &length);
     reply(request, 200, "OK", json ? "application/json" : "text/plain; charset=utf-8", text,
           length);
     free(text);
@@ -137,7 +143,8 @@ static void serve_index(struct wr_admin *admin, struct evhttp_request *request)
     reply_text(request, 200, "OK",
                "weir admin\n"
                "/metrics    counters, gauges and histograms, as Prometheus reads them\n"
-               "/admission  why connections are refused just now, and what would change that;\n"
+               "/admission  why connections and requests are refused just now, and what would "
+               "change that;\n"
                "            ?format=json for machines\n"
                "/healthz    200 while the process lives\n"
                "/readyz     200 while it accepts connections, else 503\n");
@@ -247,6 +254,7 @@ static void on_look(struct wr_deadline *deadline, uint64_t now)
     if (admin->used < MAX_CONNECTIONS)
         evconnlistener_enable(admin->listener);
     wr_admission_watch_look(admin->watch, now);
+    wr_requests_watch_look(admin->requests, now);
     wr_loop_deadline_set(admin->loop, deadline, now + LOOK_EVERY);
 }
 
@@ -278,6 +286,7 @@ static void free_admin(struct wr_admin *admin)
     }
     wr_loop_free(admin->loop);
     wr_admission_watch_free(admin->watch);
+    wr_requests_watch_free(admin->requests);
     free(admin);
 }
 
@@ -317,6 +326,7 @@ enum wr_err wr_admin_start(struct wr_metrics_registry *registry, const struct wr
     struct wr_admin *admin = WR_NEW(struct wr_admin);
     *out = NULL;
     admin->registry = registry;
+    admin->snapshot = snapshot;
     atomic_init(&admin->state, WR_ADMIN_STARTING);
     admin->stop_mail.run = run_stop;
     wr_deadline_init(&admin->look, on_look);
@@ -328,8 +338,10 @@ enum wr_err wr_admin_start(struct wr_metrics_registry *registry, const struct wr
         err = open_http(admin, fd);
     else
         close(fd);
-    if (err == WR_OK)
+    if (err == WR_OK) {
         admin->watch = wr_admission_watch_new(registry, snapshot, wr_loop_now(admin->loop));
+        admin->requests = wr_requests_watch_new(registry, snapshot, wr_loop_now(admin->loop));
+    }
     if (err == WR_OK && pthread_create(&admin->thread, NULL, run, admin) != 0)
         err = WR_ERR_SYSTEM;
     if (err != WR_OK) {

@@ -4,32 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "base/compiler.h"
-#include "base/mem.h"
 #include "base/time.h"
-#include "observe/access_log.h"
 #include "server/admission_words.h"
 #include "server/figures.h"
+#include "server/page.h"
+#include "server/requests_page.h"
 
 #define COUNT(n) (wr_figure_count(n).text)
 #define TIME(usec) (wr_figure_duration(usec).text)
 #define RATE(n, usec) (wr_figure_rate(n, usec).text)
-#define WIDTH 96 /* of a paragraph */
-
-/* In memory: all that can fail is the lack of it. */
-static FILE *open_text(char **text, size_t *length)
-{
-    FILE *out = open_memstream(text, length);
-    WR_ASSERT(out != NULL);
-    return out;
-}
-
-static void close_text(FILE *out)
-{
-    bool whole = ferror(out) == 0;
-    WR_ASSERT(fclose(out) == 0 && whole);
-}
 
 static uint64_t count_in(const struct wr_admission_counts *counts, size_t offset)
 {
@@ -57,15 +41,6 @@ static const struct row {
     ROW(dropped, "dropped by the kernel", false),
 #undef ROW
 };
-
-/* What comes from the configuration is shown so that no terminal and no parser takes it for anything else. */
-static void put_name(FILE *out, const char *name)
-{
-    struct wr_str text = wr_str_from(name);
-    char *escaped = wr_new_bytes(6 * text.n);
-    (void)fwrite(escaped, 1, wr_json_escape(text, escaped), out);
-    free(escaped);
-}
 
 /* ---- text ---- */
 
@@ -152,27 +127,6 @@ static void text_now(FILE *out, const struct wr_admission_view *view)
                   COUNT(now->queue), COUNT(now->queue_limit), TIME(now->queue_age_most));
 }
 
-/* TEXT in lines of WIDTH. */
-static void text_wrapped(FILE *out, const char *text)
-{
-    static const char indent[] = "      ";
-    size_t column = WIDTH;
-    while (*text != '\0') {
-        size_t word = strcspn(text, " ");
-        if (column + 1 + word > WIDTH) {
-            (void)fprintf(out, "\n%s", indent);
-            column = sizeof(indent) - 1;
-        } else {
-            (void)fputc(' ', out);
-            column++;
-        }
-        (void)fwrite(text, 1, word, out);
-        column += word;
-        text += word + (text[word] == ' ');
-    }
-    (void)fputc('\n', out);
-}
-
 static void text_reasons(FILE *out, const struct wr_admission_view *view)
 {
     for (size_t i = 0; i < wr_words_count(); i++) {
@@ -181,27 +135,30 @@ static void text_reasons(FILE *out, const struct wr_admission_view *view)
             continue;
         char *text;
         size_t length;
-        FILE *words = open_text(&text, &length);
+        FILE *words = wr_page_open(&text, &length);
         wr_words_explain(words, i, view);
-        close_text(words);
+        wr_page_close(words);
         (void)fprintf(out, "\n  %s%s%s: %s in the last %s, %s a second just now", finding.reason,
                       finding.cause[0] != '\0' ? ", " : "", finding.cause, COUNT(finding.ten),
                       TIME(view->ten.usec), RATE(finding.last, view->last.usec));
-        text_wrapped(out, text);
+        wr_page_put_wrapped(out, text);
         free(text);
     }
 }
 
-static void text_listener(FILE *out, const struct wr_admission_view *view)
+static void text_listener(FILE *out, const struct wr_admission_view *view,
+                          const struct wr_requests_view *requests)
 {
-    put_name(out, view->name);
+    wr_page_put_name(out, view->name);
     (void)fprintf(out, " (%s): ", view->tls ? "TLS" : "plain");
     wr_words_state(out, view);
     (void)fputs("\n\n", out);
     text_rates(out, view);
     (void)fputc('\n', out);
     text_now(out, view);
+    wr_requests_put_text(out, requests);
     text_reasons(out, view);
+    wr_requests_put_causes(out, requests);
     (void)fputc('\n', out);
 }
 
@@ -284,10 +241,11 @@ static void json_reasons(FILE *out, const struct wr_admission_view *view)
     (void)fputc(']', out);
 }
 
-static void json_listener(FILE *out, const struct wr_admission_view *view)
+static void json_listener(FILE *out, const struct wr_admission_view *view,
+                          const struct wr_requests_view *requests)
 {
     (void)fputs("{\"name\":\"", out);
-    put_name(out, view->name);
+    wr_page_put_name(out, view->name);
     (void)fprintf(out, "\",\"tls\":%s,\"state\":\"%s\",\"text\":\"", view->tls ? "true" : "false",
                   wr_words_state_label(wr_signs_state(view)));
     wr_words_state(out, view);
@@ -297,38 +255,56 @@ static void json_listener(FILE *out, const struct wr_admission_view *view)
     json_counts(out, "total", &view->total);
     json_now(out, &view->now);
     json_reasons(out, view);
-    (void)fputc('}', out);
+    (void)fputs(",\"requests\":{", out);
+    wr_requests_put_json(out, requests);
+    (void)fputs("}}", out);
 }
 
 /* ---- the page ---- */
 
-static void put_listeners(FILE *out, struct wr_admission_watch *watch,
-                          enum wr_admission_format format, bool draining, uint64_t now)
+static void put_listeners(FILE *out, const struct wr_admission_sources *from,
+                          enum wr_admission_format format, uint64_t now)
 {
     struct wr_admission_view view;
-    for (size_t i = 0; i < wr_admission_watch_count(watch); i++) {
-        wr_admission_watch_view(watch, i, draining, now, &view);
+    struct wr_requests_view requests;
+    for (size_t i = 0; i < from->snapshot->listener_count; i++) {
+        wr_admission_watch_view(from->connections, i, from->draining, now, &view);
+        wr_requests_watch_listener(from->requests, i, now, &requests);
         if (format == WR_ADMISSION_JSON) {
             (void)fputs(i > 0 ? "," : "", out);
-            json_listener(out, &view);
+            json_listener(out, &view, &requests);
             continue;
         }
         if (i == 0)
             text_process(out, &view);
-        text_listener(out, &view);
+        text_listener(out, &view, &requests);
     }
 }
 
-char *wr_admission_page_render(struct wr_admission_watch *watch, enum wr_admission_format format,
-                               bool draining, uint64_t now, size_t *length)
+static void put_clusters(FILE *out, const struct wr_admission_sources *from,
+                         enum wr_admission_format format, uint64_t now)
+{
+    struct wr_requests_view requests;
+    for (size_t i = 0; i < from->snapshot->cluster_count; i++) {
+        wr_requests_watch_cluster(from->requests, i, now, &requests);
+        if (format == WR_ADMISSION_JSON)
+            wr_requests_put_json_cluster(out, &requests, i == 0);
+        else
+            wr_requests_put_text_cluster(out, &requests);
+    }
+}
+
+char *wr_admission_page_render(const struct wr_admission_sources *from,
+                               enum wr_admission_format format, uint64_t now, size_t *length)
 {
     char *text;
-    FILE *out = open_text(&text, length);
-    if (format == WR_ADMISSION_JSON)
-        (void)fputs("{\"listeners\":[", out);
-    put_listeners(out, watch, format, draining, now);
-    if (format == WR_ADMISSION_JSON)
-        (void)fputs("]}\n", out);
-    close_text(out);
+    FILE *out = wr_page_open(&text, length);
+    bool json = format == WR_ADMISSION_JSON;
+    (void)fputs(json ? "{\"listeners\":[" : "", out);
+    put_listeners(out, from, format, now);
+    (void)fputs(json ? "],\"clusters\":[" : "", out);
+    put_clusters(out, from, format, now);
+    (void)fputs(json ? "]}\n" : "", out);
+    wr_page_close(out);
     return text;
 }

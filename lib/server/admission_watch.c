@@ -1,30 +1,25 @@
 #include "server/admission_watch.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "config/cores.h"
+#include "server/history.h"
 
-#define SAMPLE_EVERY WR_SEC
-#define SAMPLES 11 /* eleven samples are ten seconds apart */
-
-/* A listener's. */
-struct past {
-    struct wr_admission_counts samples[SAMPLES]; /* of all time; usec: when */
-    uint64_t refused_at; /* when a refusal was last seen to have been counted; WR_NEVER: never */
-};
+#define WORDS (sizeof(struct wr_admission_counts) / sizeof(uint64_t))
 
 struct wr_admission_watch {
     struct wr_metrics_registry *registry;
     const struct wr_snapshot *snapshot;
     uint64_t started;
     unsigned cores;
-    unsigned newest; /* sample */
-    unsigned taken;  /* samples */
-    struct past *pasts;
+    struct wr_history *history; /* of listeners, of all time; usec: when */
+    uint64_t *
+        refused_at; /* by listener: when a refusal was last seen to have been counted; WR_NEVER: never */
 };
 
 /* ---- reading ---- */
@@ -108,15 +103,12 @@ static void add_now(const struct wr_listener_metrics *metrics, void *arg)
 
 _Static_assert(sizeof(struct wr_admission_counts) % sizeof(uint64_t) == 0, "see its comment");
 
-/* What was counted from BEFORE to AFTER. The kernel's count may begin anew: that is no number below 0. */
-static struct wr_admission_counts between(const struct wr_admission_counts *before,
+/* What was counted from BEFORE to AFTER. */
+static struct wr_admission_counts between(const uint64_t *before,
                                           const struct wr_admission_counts *after)
 {
     struct wr_admission_counts difference = *after;
-    uint64_t *to = (uint64_t *)&difference;
-    const uint64_t *from = (const uint64_t *)before;
-    for (size_t i = 0; i < sizeof(difference) / sizeof(*to); i++)
-        to[i] = to[i] > from[i] ? to[i] - from[i] : 0;
+    wr_history_take((uint64_t *)&difference, before, WORDS);
     return difference;
 }
 
@@ -161,31 +153,29 @@ uint64_t wr_admission_quantile(const uint64_t buckets[WR_HISTOGRAM_BUCKETS], uns
 
 /* ---- the watch ---- */
 
-static const struct wr_admission_counts *sample(const struct wr_admission_watch *watch, size_t i,
-                                                unsigned age)
-{
-    return &watch->pasts[i].samples[(watch->newest + SAMPLES - age) % SAMPLES];
-}
-
-static void note_refusals(struct past *past, const struct wr_admission_counts *before,
+static void note_refusals(struct wr_admission_watch *watch, size_t i, const uint64_t *before,
                           const struct wr_admission_counts *now)
 {
-    if (wr_admission_counts_refused(now) > wr_admission_counts_refused(before))
-        past->refused_at = now->usec;
+    struct wr_admission_counts since = between(before, now);
+    if (wr_admission_counts_refused(&since) > 0)
+        watch->refused_at[i] = now->usec;
 }
 
-static void take(struct wr_admission_watch *watch, uint64_t now)
+static void take(struct wr_admission_watch *watch, uint64_t now, bool first)
 {
-    unsigned next = (watch->newest + 1) % SAMPLES;
     for (size_t i = 0; i < watch->snapshot->listener_count; i++) {
-        struct past *past = &watch->pasts[i];
-        past->samples[next] = read_counts(watch, i, now);
-        if (watch->taken > 0)
-            note_refusals(past, &past->samples[watch->newest], &past->samples[next]);
+        struct wr_admission_counts counts = read_counts(watch, i, now);
+        if (!first)
+            note_refusals(watch, i, wr_history_newest(watch->history, i), &counts);
+        memcpy(wr_history_next(watch->history, i), &counts, sizeof(counts));
     }
-    watch->newest = next;
-    if (watch->taken < SAMPLES)
-        watch->taken++;
+    wr_history_advance(watch->history);
+}
+
+void wr_admission_watch_look(struct wr_admission_watch *watch, uint64_t now)
+{
+    if (wr_history_is_due(watch->history, now))
+        take(watch, now, false);
 }
 
 struct wr_admission_watch *wr_admission_watch_new(struct wr_metrics_registry *registry,
@@ -196,10 +186,11 @@ struct wr_admission_watch *wr_admission_watch_new(struct wr_metrics_registry *re
     watch->snapshot = snapshot;
     watch->started = now;
     watch->cores = wr_cores_available();
-    watch->pasts = wr_new_zero(snapshot->listener_count, sizeof(*watch->pasts));
+    watch->history = wr_history_new(snapshot->listener_count, WORDS);
+    watch->refused_at = wr_new_zero(snapshot->listener_count, sizeof(uint64_t));
     for (size_t i = 0; i < snapshot->listener_count; i++)
-        watch->pasts[i].refused_at = WR_NEVER;
-    take(watch, now);
+        watch->refused_at[i] = WR_NEVER;
+    take(watch, now, true);
     return watch;
 }
 
@@ -207,30 +198,9 @@ void wr_admission_watch_free(struct wr_admission_watch *watch)
 {
     if (watch == NULL)
         return;
-    free(watch->pasts);
+    wr_history_free(watch->history);
+    free(watch->refused_at);
     free(watch);
-}
-
-void wr_admission_watch_look(struct wr_admission_watch *watch, uint64_t now)
-{
-    uint64_t last = watch->snapshot->listener_count > 0 ? sample(watch, 0, 0)->usec : now;
-    if (wr_time_since(last, now) >= SAMPLE_EVERY)
-        take(watch, now);
-}
-
-size_t wr_admission_watch_count(const struct wr_admission_watch *watch)
-{
-    return watch->snapshot->listener_count;
-}
-
-/* The youngest sample that is a second old, or else the oldest there is. */
-static const struct wr_admission_counts *a_second_ago(const struct wr_admission_watch *watch,
-                                                      size_t i, uint64_t now)
-{
-    unsigned age = 0;
-    while (age + 1 < watch->taken && wr_time_since(sample(watch, i, age)->usec, now) < WR_SEC)
-        age++;
-    return sample(watch, i, age);
 }
 
 static uint64_t files_allowed(void)
@@ -246,8 +216,8 @@ void wr_admission_watch_view(struct wr_admission_watch *watch, size_t i, bool dr
     const struct wr_snapshot *snapshot = watch->snapshot;
     const struct wr_downstream_options *options = &snapshot->listeners[i].downstream;
     struct wr_admission_counts current = read_counts(watch, i, now);
-    struct past *past = &watch->pasts[i];
-    note_refusals(past, sample(watch, i, 0), &current);
+    note_refusals(watch, i, wr_history_newest(watch->history, i), &current);
+    uint64_t refused_at = watch->refused_at[i];
     *view = (struct wr_admission_view){
         .name = options->name,
         .options = options,
@@ -260,9 +230,9 @@ void wr_admission_watch_view(struct wr_admission_watch *watch, size_t i, bool dr
         .signers = snapshot->signers.threads > 0,
         .access_log = snapshot->access_log != NULL,
         .draining = draining,
-        .calm = past->refused_at == WR_NEVER ? WR_NEVER : wr_time_since(past->refused_at, now),
-        .last = between(a_second_ago(watch, i, now), &current),
-        .ten = between(sample(watch, i, watch->taken - 1), &current),
+        .calm = refused_at == WR_NEVER ? WR_NEVER : wr_time_since(refused_at, now),
+        .last = between(wr_history_second_ago(watch->history, i, now), &current),
+        .ten = between(wr_history_oldest(watch->history, i), &current),
         .total = current,
     };
     view->total.usec = wr_time_since(watch->started, now);

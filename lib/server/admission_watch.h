@@ -76,7 +76,6 @@ struct wr_admission_watch *wr_admission_watch_new(struct wr_metrics_registry *re
 void wr_admission_watch_free(struct wr_admission_watch *watch); /* NULL is fine */
 /* To be called several times a second: a sample is taken when the last one is a second old. */
 void wr_admission_watch_look(struct wr_admission_watch *watch, uint64_t now);
-size_t wr_admission_watch_count(const struct wr_admission_watch *watch); /* of listeners */
 /* Of listener I; what it points to is the snapshot's. */
 void wr_admission_watch_view(struct wr_admission_watch *watch, size_t i, bool draining,
                              uint64_t now, struct wr_admission_view *view);

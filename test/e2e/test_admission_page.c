@@ -1,4 +1,4 @@
-/* The page /admission: it says why connections are refused just now, and that it is over when it is. */
+/* The page /admission: it says why connections and requests are refused just now, and that it is over when it is. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,6 +8,8 @@
 
 #include "support/edge.h"
 #include "support/flood.h"
+#include "support/origin.h"
+#include "support/peer.h"
 
 #define RUNNING "weir_handshakes_running{listener=\"edge\"}"
 #define WAIT_MS 20000
@@ -81,6 +83,10 @@ Test(page, at_rest)
     expect_says(weir, "\"state\":\"serving\"");
     expect_says(weir, "\"reasons\":[]");
     expect_says(weir, "\"full\":1");
+    expect_page(weir, "/admission",
+                "\n  requests in flight      0, and 0 waiting; no limit; waited");
+    expect_says(weir, "\"requests\":{\"state\":\"letting_in\",\"text\":\"letting in everything, ");
+    expect_says(weir, "\"requests\":{\"state\":\"at_rest\",\"text\":\"none in the last 1");
     weir_stop(weir);
 }
 
@@ -217,5 +223,128 @@ Test(page, drain)
     expect_says(weir, "\"state\":\"draining\",\"text\":\"draining: takes no new connection, 1 are");
     peer_free(peer);
     cr_expect_eq(weir_wait(weir, 0, edge_ms(WAIT_MS)), 0);
+    weir_stop(weir);
+}
+
+/* ---- requests ---- */
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+/* Answers nobody, and holds the connection as long as weir does. */
+static void hold(struct peer *client, void *arg)
+{
+    char head[4096];
+
+    (void)arg;
+    peer_set_wait(client, 170000);
+    while (peer_read_head(client, head, sizeof(head)))
+        ;
+}
+
+/* weir with a route /up to an upstream that holds requests. */
+static struct weir *start_before(const struct origin *origin, const char *listener,
+                                 const char *cluster)
+{
+    char more[256];
+    struct edge_options options = {
+        .requests = listener, .routes = "{match: {path: /up}, cluster: up}", .more = more};
+
+    (void)snprintf(more, sizeof(more),
+                   "clusters:\n"
+                   "  - name: up\n"
+                   "    endpoints: [127.0.0.1:%d]\n"
+                   "    requests: {%s}\n",
+                   origin_port(origin), cluster);
+    return edge_start(&options);
+}
+
+static struct peer *ask(const struct weir *weir, const char *text)
+{
+    struct peer *peer = peer_connect_tls(weir_port(weir, "edge"), NULL);
+
+    cr_assert_not_null(peer);
+    cr_assert(peer_say(peer, text));
+    return peer;
+}
+
+static void expect_status(const struct weir *weir, const char *text, int status)
+{
+    struct peer *peer = ask(weir, text);
+    struct reply reply = peer_reply(peer, false);
+
+    cr_expect_eq(reply.status, status, "%d: %s", reply.status, reply.head);
+    reply_free(&reply);
+    peer_free(peer);
+}
+
+Test(page, requests_of_a_cluster, .timeout = 170)
+{
+    struct origin *origin = origin_start(hold, NULL);
+    struct weir *weir = start_before(origin, "", "max: 2, max_wait: 90s, max_waiting: 1");
+    struct peer *peers[3];
+
+    expect_page(weir, "/admission", "\ncluster up: none in the last ");
+    for (unsigned i = 0; i < 3; i++)
+        peers[i] = ask(weir, GET("/up"));
+    expect_page(weir, "/admission",
+                "\n  requests in flight      2, and 1 waiting; limit 2 as of now");
+    expect_says(weir, "{\"name\":\"up\",\"state\":\"waiting\",\"text\":\"letting in everything, ");
+    expect_says(weir, " a second; 1 wait for a place\"");
+    expect_says(weir, "\"now\":{\"in_flight\":2,\"waiting\":1,\"limit\":2,\"full\":1}");
+    expect_status(weir, GET("/up"), 503);
+    expect_says(weir, "{\"cause\":\"queue\",\"last\":");
+    expect_says(weir, "requests.max_waiting lets 1 wait in a worker.");
+    expect_says(weir, "requests.max lets 2 be in flight in a worker. Just now there is no place in "
+                      "1 of 1 workers.");
+    expect_page(weir, "/admission", "\n  requests, queue: 1 in the last ");
+    for (unsigned i = 0; i < 3; i++)
+        peer_free(peers[i]);
+    expect_says(weir, "{\"name\":\"up\",\"state\":\"at_rest\",\"text\":\"none in the last 1");
+    expect_silence(weir, "no place in");
+    weir_stop(weir);
+    origin_stop(origin);
+}
+
+Test(page, requests_of_a_listener, .timeout = 170)
+{
+    struct origin *origin = origin_start(hold, NULL);
+    struct weir *weir = start_before(origin, "max: 1, max_wait: 0s", "");
+    struct peer *peer = ask(weir, GET("/up"));
+
+    expect_page(weir, "/admission",
+                "\n  requests in flight      1, and 0 waiting; limit 1 as of now (1 a worker)");
+    for (unsigned i = 0; i < 3; i++)
+        expect_status(weir, GET("/"), 503);
+    expect_says(weir,
+                "\"ten\":3,\"text\":\"As many were in flight as may, and requests do not wait "
+                "here.");
+    expect_says(weir, "requests.max lets 1 be in flight in a worker.");
+    expect_says(weir, "{\"name\":\"up\",\"state\":\"letting_in\"");
+    expect_says(weir, "\"text\":\"letting in everything again: of 3 refused in the last ");
+    peer_free(peer);
+    weir_stop(weir);
+    origin_stop(origin);
+}
+
+Test(page, requests_above_the_rate_of_a_route)
+{
+    struct edge_options options = {
+        .routes = "{match: {path: /few}, respond: {body: few}, rate: {per_second: 1, burst: 2, "
+                  "key: none}}"};
+    struct weir *weir = edge_start(&options);
+    unsigned refused = 0;
+
+    for (unsigned i = 0; i < 20; i++) {
+        struct peer *peer = ask(weir, GET("/few"));
+        struct reply reply = peer_reply(peer, false);
+        refused += reply.status == 429;
+        reply_free(&reply);
+        peer_free(peer);
+    }
+    cr_expect_gt(refused, 0);
+    expect_says(weir, "{\"cause\":\"rate\",\"last\":");
+    expect_says(weir, "they were answered 429. Routes with a rate: 1, 1 a second.");
+    expect_says(weir, "In 1 of them all clients share one rate");
+    expect_page(weir, "/admission", "\n  requests, rate: ");
     weir_stop(weir);
 }

@@ -91,6 +91,7 @@ static struct weir *start(const struct edge_options *o)
                       "    bind: 127.0.0.1:0\n"
                       "    tls: {%s%s%s}\n"
                       "    admission: {%s}\n"
+                      "    requests: {%s}\n"
                       "    timeouts: {%s}\n"
                       "    limits: {%s}\n"
                       "    routes: [%s%s{respond: {body: hello}}]\n"
@@ -98,8 +99,8 @@ static struct weir *start(const struct edge_options *o)
                       o->workers ? o->workers : 1, o->own_certificates ? "" : CERTIFICATE,
                       o->tls && !o->own_certificates ? ", " : "", or_nothing(o->tls),
                       o->admission ? o->admission : "max_handshake_delay: infinity",
-                      or_nothing(o->timeouts), or_nothing(o->limits), or_nothing(o->routes),
-                      o->routes ? ", " : "", or_nothing(o->more));
+                      or_nothing(o->requests), or_nothing(o->timeouts), or_nothing(o->limits),
+                      or_nothing(o->routes), o->routes ? ", " : "", or_nothing(o->more));
 }
 
 struct weir *edge_start(const struct edge_options *options)

@@ -11,6 +11,7 @@
 struct edge_options {
     unsigned workers;      /* 0: 1 */
     const char *admission; /* NULL: as by default, but no wait of a slow build is too long */
+    const char *requests;
     const char *timeouts;
     const char *limits;
     const char *tls;       /* besides the certificate of the folder */

@@ -151,7 +151,7 @@ Test(admin, admission_is_harmless_to_terminals_and_parsers)
     cr_assert(strstr(text, "\r\n\r\n{\"listeners\":[{\"name\":\"edge\",\"tls\":false,"), "%s",
               text);
     cr_assert(strstr(text, ",{\"name\":\"\\u001b[31m\\\"\\u007f\","), "%s", text);
-    cr_assert(strstr(text, "\"reasons\":[]}]}\n"), "%s", text);
+    cr_assert(strstr(text, "\"causes\":[]}}],\"clusters\":[]}\n"), "%s", text);
 }
 
 Test(admin, head_has_no_content)

@@ -45,7 +45,6 @@ Test(watch, at_the_start_there_is_nothing)
 {
     look_at(0);
     cr_assert_str_eq(view.name, "a");
-    cr_assert_eq(wr_admission_watch_count(watch), 2);
     cr_assert_eq(view.workers, 2);
     cr_assert(view.signers);
     cr_assert_not(view.tls);
