@@ -146,18 +146,24 @@ static void connected(struct wr_transport *transport)
     wr_transport_tls_advance(transport);
 }
 
+/* Reading does not tell: nothing is read just now, or the end was read and is all that comes. */
+static bool is_reset_unread(const struct wr_transport *transport)
+{
+    return transport->phase == WR_TRANSPORT_OPEN && transport->output == WR_OUTPUT_OPEN &&
+           (transport->paused != 0 || transport->input == WR_INPUT_TOLD) &&
+           wr_socket_connect_result(transport->io.fd) != WR_OK;
+}
+
 /* The peer of an accepted transport that went before any cryptography was spent is not worth any, nor a signature. Later its
- * last bytes may say why. While the owner reads nothing, a reset is still noticed: no answer can reach that client. */
+ * last bytes may say why. A reset is noticed even where reading does not tell: no answer can reach that client. */
 static void hung_up(struct wr_transport *transport)
 {
-    if (!transport->accepted || transport->discarding)
+    if (!transport->accepted)
         return;
-    if (transport->phase == WR_TRANSPORT_HANDSHAKE &&
+    if (transport->phase == WR_TRANSPORT_HANDSHAKE && !transport->discarding &&
         (transport->gate != WR_GATE_PASSED || transport->ssl == NULL))
         wr_transport_fail(transport, WR_ERR_CLIENT_CLOSED, "");
-    else if (transport->phase == WR_TRANSPORT_OPEN && transport->paused != 0 &&
-             transport->output == WR_OUTPUT_OPEN &&
-             wr_socket_connect_result(transport->io.fd) != WR_OK)
+    else if (is_reset_unread(transport))
         wr_transport_fail(transport, WR_ERR_CLIENT_RESET, "");
 }
 

@@ -142,6 +142,78 @@ Test(proxy_admission, a_client_that_goes_while_it_waits_leaves_its_place)
     cr_expect_eq(upstream->count, 1);
 }
 
+/* A client that has said all it has to say may still listen: it is served like any other (behaviour of half-closing clients). */
+Test(proxy_admission, a_client_that_only_ends_its_side_keeps_its_place)
+{
+    struct px_peer *first;
+    rig->proxy_options.requests = limit(1, 10 * WR_SEC, 1);
+    px_start(rig);
+    struct px_peer *one = served(&first);
+    struct px_peer *second = px_client(rig, PX_GET);
+    PX_UNTIL(rig, waiting() == 1);
+    px_finish(second);
+    px_settle(rig);
+    cr_expect_eq(waiting(), 1);
+    px_forget(first);
+    px_say(first, PX_OK);
+    px_hear(one, "\r\n\r\nok");
+    px_hear(first, "\r\n\r\n");
+    px_say(first, PX_OK);
+    px_hear(second, "\r\n\r\nok");
+}
+
+/* What is missing of its request will never come. */
+Test(proxy_admission, a_client_that_ends_within_its_request_leaves_its_place)
+{
+    struct px_peer *first;
+    rig->proxy_options.requests = limit(1, 10 * WR_SEC, 1);
+    px_start(rig);
+    served(&first);
+    struct px_peer *second =
+        px_client(rig, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
+    PX_UNTIL(rig, waiting() == 1);
+    px_finish(second);
+    PX_UNTIL(rig, waiting() == 0);
+    px_say(first, PX_OK);
+}
+
+/* Whatever it said before: its end, a further request that is not read before the first is answered, or both. */
+static void expect_reset_leaves(const char *more, bool finish)
+{
+    struct px_peer *first;
+    rig->proxy_options.requests = limit(1, 10 * WR_SEC, 1);
+    px_start(rig);
+    served(&first);
+    struct px_peer *second = px_client(rig, PX_GET);
+    PX_UNTIL(rig, waiting() == 1);
+    px_say(second, more);
+    px_settle(rig);
+    if (finish) {
+        px_finish(second);
+        px_settle(rig);
+        cr_expect_eq(waiting(), 1);
+    }
+    px_reset(second);
+    PX_UNTIL(rig, waiting() == 0);
+    cr_expect_eq(failed(WR_ERR_CLIENT_RESET), 1);
+    px_say(first, PX_OK);
+}
+
+Test(proxy_admission, a_reset_after_the_end_leaves_the_place)
+{
+    expect_reset_leaves("", true);
+}
+
+Test(proxy_admission, a_reset_behind_a_further_request_leaves_the_place)
+{
+    expect_reset_leaves(PX_GET, false);
+}
+
+Test(proxy_admission, a_reset_behind_a_further_request_and_the_end_leaves_the_place)
+{
+    expect_reset_leaves(PX_GET, true);
+}
+
 Test(proxy_admission, one_whose_client_goes_gives_its_slot_back)
 {
     struct px_peer *peer;
