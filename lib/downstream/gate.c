@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 #include "transport/hello.h"
 
@@ -175,8 +176,7 @@ static enum wr_gate_verdict on_client_hello(void *owner, const struct wr_client_
 {
     struct wr_connection *connection = owner;
     struct wr_downstream *downstream = connection->downstream;
-    if (connection->state != WR_CONNECTION_SILENT) /* a second one (RFC 8446 section 4.1.4) */
-        return WR_GATE_ADMIT;
+    WR_ASSERT(connection->state == WR_CONNECTION_SILENT);
     connection->claims_resumption = hello->claims_resumption;
     struct wr_admission_decision decision = judge(connection, hello);
     if (decision.refused) {

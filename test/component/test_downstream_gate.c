@@ -110,6 +110,22 @@ Test(gate, a_resumed_handshake_is_counted_as_such)
     SSL_CTX_free(context);
 }
 
+/* The first ClientHello had no key share that suits, so there was a second one: it is not judged, and gate 1 not asked again. */
+Test(gate, a_hello_retry_request_is_one_handshake)
+{
+    world->options.admission.max_pending_handshakes = 1;
+    world_start(world);
+    SSL_CTX *context = client_context("\x08http/1.1");
+    cr_assert_eq(SSL_CTX_set1_curves_list(context, "P-384:P-256"), 1);
+    SSL *ssl = connect_with(context);
+    cr_assert_eq(SSL_get_curve_id(ssl), SSL_CURVE_SECP256R1, "no HelloRetryRequest");
+    cr_assert_eq(gauge(&metrics->handshakes_full), 1);
+    cr_assert_eq(gauge(&metrics->handshakes_running), 0);
+    cr_assert_eq(gauge(&metrics->handshakes_waiting), 0);
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+}
+
 Test(gate, silent_ones_hold_no_slot)
 {
     world->options.admission.max_pending_handshakes = 1;

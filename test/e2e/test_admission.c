@@ -1,8 +1,10 @@
 /* The limit on pending handshakes: whom it refuses, how, and that every refusal is counted. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/edge.h"
@@ -10,6 +12,7 @@
 
 #define RUNNING "weir_handshakes_running{listener=\"edge\"}"
 #define SILENT "weir_connections_silent{listener=\"edge\"}"
+#define OPEN "weir_connections_idle{listener=\"edge\"}"
 #define BY_BACKLOG "weir_handshakes_refused_total{listener=\"edge\",cause=\"backlog\"}"
 #define WAIT_MS 5000
 
@@ -161,6 +164,110 @@ Test(limit, neither_silence_nor_half_a_hello_holds_a_slot)
     edge_expect_refused(weir, "too_many_handshakes", 0);
     flood_close(fds, 2 * COUNT);
     edge_expect_refused(weir, "abandoned", 2 * COUNT);
+    weir_stop(weir);
+}
+
+/* ---- resumption ---- */
+
+#define BY_RESUMPTION "weir_handshakes_refused_total{listener=\"edge\",cause=\"resumption\"}"
+
+static struct ssl_session_st *ticket_of(const struct weir *weir)
+{
+    struct peer *peer = peer_connect_tls(weir_port(weir, "edge"), NULL);
+
+    cr_assert_not_null(peer);
+    cr_assert(peer_say(peer, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    struct reply reply = peer_reply(peer, false);
+    struct ssl_session_st *session = peer_session(peer);
+    cr_assert_eq(reply.status, 200);
+    cr_assert_not_null(session, "no ticket came");
+    reply_free(&reply);
+    peer_free(peer);
+    return session;
+}
+
+/* What comes meanwhile is met in one turn of the loop, in which nobody has been let go yet. */
+static void stand_still(const struct weir *weir)
+{
+    int status;
+
+    cr_assert_eq(kill(weir_pid(weir), SIGSTOP), 0);
+    cr_assert_eq(waitpid(weir_pid(weir), &status, WUNTRACED), weir_pid(weir));
+    cr_assert(WIFSTOPPED(status));
+}
+
+/* LIMIT full handshakes fill the backlog while weir stands still, and then comes one with a ticket. One is too many. */
+static void fill_and_resume(const struct weir *weir, int *fds, unsigned limit)
+{
+    struct ssl_session_st *session = ticket_of(weir);
+    struct peer_tls resuming = {.session = session};
+    uint8_t hello[FLOOD_HELLO_MAX];
+    size_t n = flood_hello(hello, &resuming);
+
+    cr_assert(weir_metric_becomes(weir, OPEN, 0, edge_ms(WAIT_MS)));
+    stand_still(weir);
+    stall(weir, fds, limit);
+    fds[limit] = flood_connect(weir_port(weir, "edge"), limit);
+    cr_assert(flood_send(fds[limit], hello, n));
+    cr_assert_eq(kill(weir_pid(weir), SIGCONT), 0);
+    edge_expect_refused(weir, "too_many_handshakes", 1);
+    cr_expect(weir_metric_becomes(weir, RUNNING, limit, edge_ms(WAIT_MS)));
+    peer_session_free(session);
+}
+
+static void expect_answered(int fd)
+{
+    uint8_t type = 0;
+    size_t n = 0;
+
+    (void)flood_end(fd, &type, 1, &n, 200);
+    cr_expect(n > 0 && type == 22, "%zu bytes are no ServerHello", n);
+}
+
+static void expect_refused(int fd)
+{
+    size_t n = 0;
+
+    cr_expect_eq(flood_end(fd, NULL, 0, &n, edge_ms(WAIT_MS)), PEER_RESET);
+    cr_expect_eq(n, 0);
+}
+
+Test(resumption, takes_the_place_of_the_full_one_that_would_be_served_last)
+{
+    enum { LIMIT = 4 };
+    struct edge_options options = {.admission = "max_pending_handshakes: 4, "
+                                                "max_handshake_delay: infinity",
+                                   .timeouts = "handshake: 1h"};
+    struct weir *weir = edge_start(&options);
+    int fds[LIMIT + 1];
+
+    fill_and_resume(weir, fds, LIMIT);
+    cr_expect_eq(weir_metric(weir, BY_RESUMPTION), 1);
+    cr_expect_eq(weir_metric(weir, BY_BACKLOG), 0);
+    expect_refused(fds[LIMIT - 1]);
+    expect_answered(fds[LIMIT]);
+    for (unsigned i = 0; i < LIMIT - 1; i++)
+        expect_answered(fds[i]);
+    edge_expect_log_lines(weir, "\"cause\":\"resumption\"", 1);
+    flood_close(fds, LIMIT + 1);
+    weir_stop(weir);
+}
+
+Test(resumption, when_it_is_not_first_is_refused_like_any_other)
+{
+    enum { LIMIT = 4 };
+    struct edge_options options = {.admission = "max_pending_handshakes: 4, "
+                                                "max_handshake_delay: infinity, "
+                                                "resumption_first: false",
+                                   .timeouts = "handshake: 1h"};
+    struct weir *weir = edge_start(&options);
+    int fds[LIMIT + 1];
+
+    fill_and_resume(weir, fds, LIMIT);
+    cr_expect_eq(weir_metric(weir, BY_RESUMPTION), 0);
+    cr_expect_eq(weir_metric(weir, BY_BACKLOG), 1);
+    expect_refused(fds[LIMIT]);
+    flood_close(fds, LIMIT + 1);
     weir_stop(weir);
 }
 
