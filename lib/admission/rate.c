@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "base/time.h"
 
-#define SETS 2048u /* 256 KiB of cells */
 #define WAYS 8u
 
 struct cell {
@@ -17,7 +16,8 @@ struct cell {
 struct wr_rate_table {
     struct wr_rate rate;
     uint64_t seed;
-    struct cell sets[SETS][WAYS];
+    uint64_t set_count; /* at least 1 */
+    struct cell sets[][WAYS];
 };
 
 /* Above a million a second every token takes a microsecond. */
@@ -59,11 +59,14 @@ bool wr_bucket_take(struct wr_bucket *bucket, const struct wr_rate *rate, uint64
     return true;
 }
 
-struct wr_rate_table *wr_rate_table_new(const struct wr_rate *rate, uint64_t seed)
+struct wr_rate_table *wr_rate_table_new(const struct wr_rate *rate, uint32_t keys, uint64_t seed)
 {
     if (rate->per_second == 0)
         return NULL;
-    struct wr_rate_table *table = WR_NEW(struct wr_rate_table);
+    size_t sets = keys / WAYS + (keys % WAYS != 0);
+    sets = sets > 0 ? sets : 1;
+    struct wr_rate_table *table = wr_new_zero(1, sizeof(*table) + sets * sizeof(table->sets[0]));
+    table->set_count = sets;
     table->rate = *rate;
     table->seed = seed;
     return table;
@@ -90,7 +93,7 @@ static size_t find(const struct cell *set, uint64_t key)
 
 static size_t set_of(const struct wr_rate_table *table, uint64_t key)
 {
-    return wr_hash64(key, table->seed) % SETS;
+    return wr_hash64(key, table->seed) % table->set_count;
 }
 
 bool wr_rate_table_take(struct wr_rate_table *table, uint64_t key, uint64_t now)

@@ -23,8 +23,11 @@ uint64_t wr_bucket_wait(const struct wr_bucket *bucket, const struct wr_rate *ra
 /* A bucket for each key, in memory that is fixed when made: of too many keys that are busy at once, the one nearest to full is
  * forgotten. */
 struct wr_rate_table;
-/* RATE is copied. SEED: unknown outside. Owner: the caller. NULL when RATE is no limit. */
-struct wr_rate_table *wr_rate_table_new(const struct wr_rate *rate, uint64_t seed);
+/* Of sources that anybody may have: 256 KiB. */
+#define WR_RATE_KEYS 16384u
+/* RATE is copied. Room for KEYS, 16 bytes each, rounded up to a few. SEED: unknown outside. Owner: the caller. NULL when RATE is no
+ * limit. */
+struct wr_rate_table *wr_rate_table_new(const struct wr_rate *rate, uint32_t keys, uint64_t seed);
 void wr_rate_table_free(struct wr_rate_table *table); /* NULL is fine */
 /* As for buckets; TABLE NULL: always true, and 0. */
 bool wr_rate_table_take(struct wr_rate_table *table, uint64_t key, uint64_t now);

@@ -20,7 +20,7 @@ struct wr_access {
 static struct meter meter_of(const struct wr_rate *all, const struct wr_rate *by_source,
                              uint64_t seed)
 {
-    return (struct meter){.rate = all, .sources = wr_rate_table_new(by_source, seed)};
+    return (struct meter){.rate = all, .sources = wr_rate_table_new(by_source, WR_RATE_KEYS, seed)};
 }
 
 struct wr_access *wr_access_new(const struct wr_access_options *options)

@@ -5,6 +5,11 @@
 #include "base/mem.h"
 #include "base/siphash.h"
 
+/* Keys that routes of one listener have room for in a worker, all together: 16 MiB. When they are so many that each gets less than it
+ * would alone, it gets an equal part, but never less than some. */
+#define KEYS_IN_ALL (64u * WR_RATE_KEYS)
+#define KEYS_LEAST 128u
+
 /* One route's. */
 struct account {
     struct wr_bucket all;         /* of WR_RATE_ROUTE */
@@ -17,17 +22,34 @@ struct wr_meter {
     struct account accounts[]; /* by index of route */
 };
 
+static bool is_keyed(const struct wr_route_rate *rate)
+{
+    return rate->rate.per_second > 0 && rate->key != WR_RATE_ROUTE;
+}
+
+uint32_t wr_meter_keys(const struct wr_route_table *routes)
+{
+    size_t keyed = 0;
+    for (size_t i = 0; i < routes->count; i++)
+        keyed += is_keyed(&routes->routes[i].rate);
+    size_t part = keyed > 0 ? KEYS_IN_ALL / keyed : KEYS_IN_ALL;
+    if (part > WR_RATE_KEYS)
+        return WR_RATE_KEYS;
+    return part > KEYS_LEAST ? (uint32_t)part : KEYS_LEAST;
+}
+
 struct wr_meter *wr_meter_new(const struct wr_proxy_options *options,
                               const struct wr_forward *forward)
 {
     size_t count = options->routes.count;
     struct wr_meter *meter = wr_new_zero(1, sizeof(*meter) + count * sizeof(meter->accounts[0]));
+    uint32_t keys = wr_meter_keys(&options->routes);
     meter->options = options;
     meter->forward = forward;
     for (size_t i = 0; i < count; i++) {
         const struct wr_route_rate *rate = &options->routes.routes[i].rate;
-        if (rate->key != WR_RATE_ROUTE)
-            meter->accounts[i].by_key = wr_rate_table_new(&rate->rate, options->seed);
+        if (is_keyed(rate))
+            meter->accounts[i].by_key = wr_rate_table_new(&rate->rate, keys, options->seed);
     }
     return meter;
 }

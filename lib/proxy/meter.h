@@ -10,6 +10,9 @@
 #include "proxy/proxy.h"
 #include "proxy/route.h"
 
+/* Keys that each route of ROUTES with a rate by key has room for in a worker: what they all take is bounded, however many they are. */
+uint32_t wr_meter_keys(const struct wr_route_table *routes);
+
 /* A bucket a route, or a table of them a route. */
 struct wr_meter;
 

@@ -36,7 +36,7 @@ Test(rate, no_limit)
     struct wr_bucket bucket = {0};
     cr_assert_eq(take_all(&bucket, &none, 5), 100000);
     cr_assert_eq(wr_bucket_wait(&bucket, &none, 5), 0);
-    cr_assert_null(wr_rate_table_new(&none, 1));
+    cr_assert_null(wr_rate_table_new(&none, 100, 1));
     cr_assert(wr_rate_table_take(NULL, 1, 5));
     cr_assert_eq(wr_rate_table_wait(NULL, 1, 5), 0);
     wr_rate_table_free(NULL);
@@ -69,7 +69,7 @@ Test(rate, a_clock_that_steps_back_locks_nobody_out)
 Test(rate, each_key_has_a_bucket)
 {
     struct wr_rate rate = {.per_second = 1, .burst = 2};
-    struct wr_rate_table *table = wr_rate_table_new(&rate, 99);
+    struct wr_rate_table *table = wr_rate_table_new(&rate, WR_RATE_KEYS, 99);
     for (uint64_t key = 0; key < 1000; key++) {
         cr_assert(wr_rate_table_take(table, key, WR_SEC));
         cr_assert(wr_rate_table_take(table, key, WR_SEC));
@@ -86,7 +86,7 @@ Test(rate, each_key_has_a_bucket)
 Test(rate, a_crowd_does_not_wash_out_the_busy)
 {
     struct wr_rate rate = {.per_second = 10, .burst = 100};
-    struct wr_rate_table *table = wr_rate_table_new(&rate, 7);
+    struct wr_rate_table *table = wr_rate_table_new(&rate, WR_RATE_KEYS, 7);
     uint64_t now = WR_SEC;
     unsigned taken = 0;
     for (uint64_t i = 0; i < 200000; i++) {
@@ -95,4 +95,19 @@ Test(rate, a_crowd_does_not_wash_out_the_busy)
     }
     cr_assert_eq(taken, 100);
     wr_rate_table_free(table);
+}
+
+/* As small as it gets it is a table still: what it has no room for begins anew, what is busy stays. */
+Test(rate, a_small_table)
+{
+    struct wr_rate rate = {.per_second = 1, .burst = 2};
+    for (uint32_t keys = 0; keys < 20; keys++) {
+        struct wr_rate_table *table = wr_rate_table_new(&rate, keys, 3);
+        cr_assert(wr_rate_table_take(table, 1, WR_SEC));
+        cr_assert(wr_rate_table_take(table, 1, WR_SEC));
+        for (uint64_t other = 2; other < 1000; other++)
+            (void)wr_rate_table_take(table, other, WR_SEC);
+        cr_assert_not(wr_rate_table_take(table, 1, WR_SEC));
+        wr_rate_table_free(table);
+    }
 }
