@@ -123,8 +123,11 @@ static void begin_look(struct wr_gradient *gradient, uint32_t in_flight, uint64_
     close_window(gradient);
 }
 
-static void begin_measuring(struct wr_gradient *gradient, uint64_t now)
+/* Long ones are not waited for, but they are not to keep out those that are to be measured: a few are let in beside them. */
+static void begin_measuring(struct wr_gradient *gradient, uint32_t in_flight, uint64_t now)
 {
+    if (in_flight > wr_gradient_limit(gradient))
+        gradient->look_limit = between(in_flight + FLOOR, 0, gradient->limit);
     gradient->look = WR_LOOK_MEASURING;
     gradient->look_began = now;
     close_window(gradient);
@@ -150,7 +153,7 @@ static void go_on_looking(struct wr_gradient *gradient, uint32_t in_flight, uint
     uint64_t since = wr_time_since(gradient->look_began, now);
     if (gradient->look == WR_LOOK_EBBING) {
         if (in_flight <= wr_gradient_limit(gradient) || since >= EBB_MOST)
-            begin_measuring(gradient, now);
+            begin_measuring(gradient, in_flight, now);
         return;
     }
     bool complete = is_complete(gradient, now);
@@ -176,6 +179,19 @@ static void go_on(struct wr_gradient *gradient, uint32_t in_flight, uint64_t now
         plan_look(gradient, now);
     }
     close_window(gradient);
+}
+
+uint64_t wr_gradient_look_ends(const struct wr_gradient *gradient)
+{
+    switch (gradient->look) {
+    case WR_LOOK_EBBING:
+        return wr_time_add(gradient->look_began, EBB_MOST);
+    case WR_LOOK_MEASURING:
+        return wr_time_add(gradient->look_began, LOOK_MOST);
+    case WR_LOOK_NONE:
+        break;
+    }
+    return WR_NEVER;
 }
 
 void wr_gradient_note(struct wr_gradient *gradient, uint32_t in_flight)

@@ -44,6 +44,8 @@ uint32_t wr_gradient_limit(const struct wr_gradient *gradient);
 void wr_gradient_note(struct wr_gradient *gradient, uint32_t in_flight);
 /* Before the limit is asked at NOW: moves it when a window is over. */
 void wr_gradient_turn(struct wr_gradient *gradient, uint32_t in_flight, uint64_t now);
+/* When the limit moves by time alone, to be asked again: this part of a look is over; WR_NEVER: none is taken. */
+uint64_t wr_gradient_look_ends(const struct wr_gradient *gradient);
 /* A request that began at BEGAN had its response head after LATENCY microseconds. ANSWERED false: it had none by then, or one that
  * says no more than that the service cannot: that counts when it is longer than usual, for what hangs is slow, and what fails
  * at once is not fast. */

@@ -214,20 +214,24 @@ void wr_requests_observe(struct wr_requests *requests, const struct wr_request_t
 
 /* ---- who waits too long ---- */
 
+/* The limit may have moved by time alone: who has a place by now is not refused for having waited. */
 void wr_requests_expire(struct wr_requests *requests, uint64_t now)
 {
+    serve(requests, now);
     for (enum wr_priority i = 0; i < WR_PRIORITY__COUNT; i++) {
         struct wr_request_ticket *first;
         while ((first = front(&requests->lanes[i])) != NULL && expiry_of(requests, first) <= now)
             refuse(requests, first, WR_SHED_WAIT, now);
     }
-    serve(requests, now);
 }
 
 uint64_t wr_requests_next_expiry(const struct wr_requests *requests)
 {
-    uint64_t earliest = WR_NEVER;
-    for (enum wr_priority i = 0; requests->waiting > 0 && i < WR_PRIORITY__COUNT; i++) {
+    if (requests->waiting == 0)
+        return WR_NEVER;
+    uint64_t earliest =
+        is_adaptive(requests) ? wr_gradient_look_ends(&requests->gradient) : WR_NEVER;
+    for (enum wr_priority i = 0; i < WR_PRIORITY__COUNT; i++) {
         const struct wr_request_ticket *first = front(&requests->lanes[i]);
         if (first != NULL && expiry_of(requests, first) < earliest)
             earliest = expiry_of(requests, first);

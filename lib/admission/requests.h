@@ -79,7 +79,8 @@ void wr_requests_leave(struct wr_requests *requests, struct wr_request_ticket *t
 /* The response head of one in flight came LATENCY microseconds after it was sent; ANSWERED as in gradient.h. */
 void wr_requests_observe(struct wr_requests *requests, const struct wr_request_ticket *ticket,
                          uint64_t latency, bool answered, uint64_t now);
-/* Who has waited too long is refused: to be called when the time of wr_requests_next_expiry() has come. */
+/* Who has waited too long is refused, and who has a place since a look of an adaptive limit is over is granted it: to be called when the
+ * time of wr_requests_next_expiry() has come. */
 void wr_requests_expire(struct wr_requests *requests, uint64_t now);
 uint64_t wr_requests_next_expiry(const struct wr_requests *requests); /* WR_NEVER: nobody waits */
 

@@ -149,6 +149,7 @@ void wr_request_gate_free(struct wr_request_gate *gate)
     wr_requests_free(gate->requests);
     wr_metric_set(gate->metrics.in_flight, 0);
     wr_metric_set(gate->metrics.waiting, 0);
+    wr_metric_set(gate->metrics.limit, 0);
     free(gate);
 }
 

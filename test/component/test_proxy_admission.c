@@ -297,6 +297,7 @@ Test(proxy_admission, who_waits_for_a_cluster_that_goes_is_told)
     PX_UNTIL(rig, cluster_waiting() == 1);
     wr_cluster_free(rig->cluster);
     px_hear(second, "503");
+    cr_expect_eq(wr_metric_get(&rig->cluster_metrics->upstream_requests_limit), 0);
     px_settle(rig);
     cr_expect_eq(in_flight(), 0);
     rig->cluster = NULL;

@@ -292,3 +292,37 @@ Test(requests_adaptive, what_fails_at_once_does_not_count)
     cr_expect_lt(failing.most, 45);
     world_free(world);
 }
+
+/* Who holds a place for hours (an event stream) and has long had its response head is no pressure that a look could take away: looks
+ * do not shut the door to others on its account, and end though nothing else happens. */
+Test(requests_adaptive, long_ones_in_flight_do_not_keep_others_out)
+{
+    struct world *world = world_new((struct service){.base = 5 * WR_MSEC, .knee = 100}, 0);
+    uint64_t waits = 0;
+    unsigned refused = 0;
+    for (unsigned i = 0; i < 12; i++) {
+        ask(world, &world->callers[CALLERS - 1 - i]);
+        world->callers[CALLERS - 1 - i].done_at = NOBODY;
+    }
+    /* One request at a time, for two minutes: there is always room for it but in looks. */
+    for (unsigned i = 0; i < 2400; i++) {
+        struct caller *caller = &world->callers[0];
+        uint64_t until = world->now + 50 * WR_MSEC;
+        ask(world, caller);
+        while (caller->ticket.state == WR_REQUEST_WAITING) {
+            waits++;
+            world->now = wr_requests_next_expiry(world->requests);
+            wr_requests_expire(world->requests, world->now);
+        }
+        refused += caller->ticket.state == WR_REQUEST_NONE;
+        if (caller->ticket.state == WR_REQUEST_IN_FLIGHT) {
+            world->now = caller->done_at;
+            answer(world, caller);
+        }
+        world->now = until > world->now ? until : world->now;
+    }
+    cr_expect_eq(refused, 0, "%u", refused);
+    cr_expect(waits > 0 && waits < 20, "at most once a look: %u", (unsigned)waits);
+    cr_expect_geq(wr_requests_gauges(world->requests).limit, 16);
+    world_free(world);
+}
