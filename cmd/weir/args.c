@@ -13,6 +13,8 @@
 
 const char wr_args_usage[] = "usage: weir run -c FILE      serve what FILE configures\n"
                              "       weir check -c FILE    say what is wrong with FILE\n"
+                             "       weir dump -c FILE     what FILE means, with all defaults\n"
+                             "       weir schema [--json]  every key there is\n"
                              "       weir version          what this weir is made of\n"
                              "       weir help             the whole story\n";
 
@@ -25,6 +27,10 @@ const char wr_args_help[] =
     "  run -c FILE     serve what FILE configures until a signal ends it\n"
     "  check -c FILE   read FILE, certificates and all, and report every error as\n"
     "                  FILE:LINE:COLUMN: what is wrong; nothing is opened to clients\n"
+    "  dump -c FILE    the same, and print what is in force as YAML: what FILE says,\n"
+    "                  with all defaults and the environment in it\n"
+    "  schema          every key of the configuration, as Markdown; with --json as a\n"
+    "                  JSON Schema for editors\n"
     "  version         version, build preset, compiler and TLS library\n"
     "  help            this text\n"
     "\n"
@@ -56,6 +62,8 @@ static const struct command {
 } commands[] = {
     {"run", WR_COMMAND_RUN, true},
     {"check", WR_COMMAND_CHECK, true},
+    {"dump", WR_COMMAND_DUMP, true},
+    {"schema", WR_COMMAND_SCHEMA, false},
     {"version", WR_COMMAND_VERSION, false},
     {"help", WR_COMMAND_HELP, false},
     {"--version", WR_COMMAND_VERSION, false},
@@ -98,7 +106,8 @@ static bool unknown_command(const char *word, char *error)
                        nearest);
     else
         (void)snprintf(error, WR_ARGS_ERROR,
-                       "no command \"%.64s\"; there are run, check, version, help", word);
+                       "no command \"%.64s\"; there are run, check, dump, schema, version, help",
+                       word);
     return false;
 }
 
@@ -124,6 +133,10 @@ static bool parse_options(int argc, char *const argv[], const struct command *co
             return true;
         }
         const char *word = argv[i];
+        if (command->command == WR_COMMAND_SCHEMA && strcmp(word, "--json") == 0) {
+            out->command = WR_COMMAND_SCHEMA_JSON;
+            continue;
+        }
         const char *config = command->takes_config ? config_value(argc, argv, &i) : NULL;
         bool bare = strcmp(word, "-c") == 0 || strcmp(word, "--config") == 0;
         if (config == NULL && command->takes_config && bare) {

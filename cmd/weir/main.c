@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config/reference.h"
 #include "config/snapshot.h"
 #include "server/server.h"
 #include "transport/tls.h"
@@ -48,6 +49,16 @@ static int check(const char *path)
     return printed();
 }
 
+static int dump(const char *path)
+{
+    const struct wr_snapshot *snapshot = load(path);
+    if (snapshot == NULL)
+        return EXIT_WRONG;
+    wr_snapshot_dump(snapshot, stdout);
+    wr_snapshot_release(snapshot);
+    return printed();
+}
+
 static int run(const char *path)
 {
     const struct wr_snapshot *snapshot = load(path);
@@ -80,6 +91,14 @@ int main(int argc, char *argv[])
         return run(args.config);
     case WR_COMMAND_CHECK:
         return check(args.config);
+    case WR_COMMAND_DUMP:
+        return dump(args.config);
+    case WR_COMMAND_SCHEMA:
+        wr_reference_markdown(stdout);
+        return printed();
+    case WR_COMMAND_SCHEMA_JSON:
+        wr_reference_json(stdout);
+        return printed();
     case WR_COMMAND_VERSION:
         return version();
     case WR_COMMAND_HELP:

@@ -70,6 +70,7 @@ static enum wr_err build(struct wr_snapshot_owned *owned, struct wr_errors *erro
     struct wr_model *model = wr_arena_alloc_zero(&owned->arena, sizeof(*model));
     enum wr_err err = wr_yaml_parse(&owned->arena, text, n, errors, &root);
 
+    owned->model = model;
     if (err != WR_OK)
         return err;
     wr_model_read(&owned->arena, errors, root, model);
