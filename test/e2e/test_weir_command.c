@@ -107,7 +107,7 @@ Test(weir_command, what_is_dumped_means_the_same)
     cr_expect_not_null(strstr(out, "max: 500"), "%s", out);
     cr_expect_null(strstr(out, "burst: 0\n"), "a second's worth is not nothing: %s", out);
     char *first = strdup(out);
-    expect_of(first, "dump -c -", 0, "", "");
+    expect_of(first, "dump -c -", 0, "# What is in force", "");
     cr_expect_str_eq(out, first);
     free(first);
     expect_of(bad, "dump -c -", 2, "", "expected \"routes\"?");
