@@ -5,6 +5,7 @@
 
 #include "config/reference.h"
 #include "config/snapshot.h"
+#include "server/health.h"
 #include "server/server.h"
 #include "transport/tls.h"
 #include "weir/args.h"
@@ -59,6 +60,18 @@ static int dump(const char *path)
     return printed();
 }
 
+static int health(const char *path)
+{
+    const struct wr_config_report report = {.error = report_error};
+    struct wr_address admin;
+    char said[WR_HEALTH_WORDS];
+    if (wr_snapshot_load_admin(path, &report, &admin) != WR_OK)
+        return EXIT_WRONG;
+    bool ready = wr_health_ask(&admin, "/readyz", said);
+    (void)printf("%s: %s\n", ready ? "ready" : "not ready", said);
+    return printed() == EXIT_FINE && ready ? EXIT_FINE : EXIT_FAILED;
+}
+
 static int run(const char *path)
 {
     const struct wr_snapshot *snapshot = load(path);
@@ -93,6 +106,8 @@ int main(int argc, char *argv[])
         return check(args.config);
     case WR_COMMAND_DUMP:
         return dump(args.config);
+    case WR_COMMAND_HEALTH:
+        return health(args.config);
     case WR_COMMAND_SCHEMA:
         wr_reference_markdown(stdout);
         return printed();

@@ -125,7 +125,7 @@ Test(weir_command, wrong_usage_says_what_is_right)
     expect("", 2, "", "usage: weir run -c FILE");
     expect("chekc", 2, "", "did you mean \"check\"?");
     expect("runn", 2, "", "did you mean \"run\"?");
-    expect("frobnicate", 2, "", "there are run, check, dump, schema, version, help");
+    expect("frobnicate", 2, "", "there are run, check, dump, health, schema, version, help");
     expect("run", 2, "", "weir run -c FILE");
     expect("run -c", 2, "", "\"-c\"");
     expect("run -c ''", 2, "", "takes -c FILE");
