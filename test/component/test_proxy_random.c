@@ -21,6 +21,9 @@ static unsigned state;
 static unsigned next_number;
 static uint64_t served;
 static uint64_t retried;
+static uint64_t shed;
+static uint64_t abandoned; /* who left while they waited at a gate */
+static bool limited;       /* few requests may be in flight */
 
 static unsigned pick(unsigned n)
 {
@@ -194,6 +197,62 @@ static void act_upstream(void)
         answer(peer);
 }
 
+/* ---- the gates of listener and cluster ---- */
+
+static struct wr_requests_options few(void)
+{
+    return (struct wr_requests_options){
+        .mode = pick(3) == 0 ? WR_REQUESTS_ADAPTIVE : WR_REQUESTS_FIXED,
+        .max = 1 + pick(4),
+        .max_wait = pick(4) * 400 * WR_MSEC,
+        .max_waiting = pick(4),
+        .share = {100, 90, 70},
+    };
+}
+
+static void check_gate(const struct wr_requests_options *options, uint64_t in_flight,
+                       uint64_t waiting)
+{
+    cr_assert_leq(in_flight, options->max);
+    cr_assert_leq(waiting, options->max_waiting);
+    cr_assert(waiting == 0 || options->max_wait > 0);
+}
+
+static void check_gates(void)
+{
+    const struct wr_listener_metrics *listener = rig->host.metrics;
+    const struct wr_cluster_metrics *cluster = rig->cluster_metrics;
+    check_gate(&rig->proxy_options.requests, wr_metric_get(&listener->requests_in_flight),
+               wr_metric_get(&listener->requests_waiting));
+    check_gate(&rig->cluster_options.requests, wr_metric_get(&cluster->upstream_requests_in_flight),
+               wr_metric_get(&cluster->upstream_requests_waiting));
+}
+
+/* All clients leave: so do their requests, wherever they are, and every place comes back. */
+static void empty_gates(void)
+{
+    const struct wr_listener_metrics *listener = rig->host.metrics;
+    const struct wr_cluster_metrics *cluster = rig->cluster_metrics;
+    px_settle(rig);
+    abandoned += wr_metric_get(&listener->requests_waiting);
+    abandoned += wr_metric_get(&cluster->upstream_requests_waiting);
+    for (size_t i = 0; i < rig->client_count; i++)
+        if (rig->clients[i]->fd >= 0)
+            px_reset(rig->clients[i]);
+    px_pass(
+        rig,
+        60 *
+            WR_SEC); /* those that closed are still to be answered, until an upstream has had its time */
+    px_pass(rig, 60 * WR_SEC);
+    PX_UNTIL(rig, wr_metric_get(&listener->requests_in_flight) == 0 &&
+                      wr_metric_get(&cluster->upstream_requests_in_flight) == 0);
+    cr_assert_eq(wr_metric_get(&listener->requests_waiting), 0);
+    cr_assert_eq(wr_metric_get(&cluster->upstream_requests_waiting), 0);
+    for (size_t i = 0; i < WR_SHED__COUNT; i++)
+        shed += wr_metric_get(&listener->requests_refused[i]) +
+                wr_metric_get(&cluster->upstream_requests_refused[i]);
+}
+
 /* ---- one run ---- */
 
 static void step(void)
@@ -223,6 +282,8 @@ static void step(void)
         px_turn(rig);
     for (size_t i = 0; i < CLIENTS; i++)
         check(&askers[i]);
+    if (limited)
+        check_gates();
 }
 
 static bool is_nearly_full(void)
@@ -243,6 +304,11 @@ static void run(unsigned seed, bool tls)
     rig->cluster_options.max_requests_per_connection = 1 + pick(20);
     rig->cluster_options.max_connection_age = (1 + pick(60)) * WR_SEC;
     rig->proxy_options.request_content_limit = pick(2) == 0 ? 4 : UINT64_MAX;
+    if (limited) {
+        rig->proxy_options.requests = few();
+        rig->cluster_options.requests = few();
+        rig->routes[0].priority = (enum wr_priority)pick(WR_PRIORITY__COUNT);
+    }
     px_upstream(rig);
     px_upstream(rig);
     if (tls)
@@ -250,6 +316,8 @@ static void run(unsigned seed, bool tls)
     px_start(rig);
     for (unsigned i = 0; i < STEPS && !is_nearly_full(); i++)
         step();
+    if (limited)
+        empty_gates();
     served += wr_metric_get(&rig->host.metrics->requests[2]);
     retried += wr_metric_get(&rig->cluster_metrics->upstream_retries);
     px_end(rig);
@@ -268,4 +336,14 @@ Test(proxy_random, anything_at_any_time_over_tls, .timeout = 110)
     for (unsigned seed = 1; seed <= 50; seed++)
         run(seed, true);
     cr_assert_gt(served, 100);
+}
+
+Test(proxy_random, anything_at_any_time_with_few_places, .timeout = 110)
+{
+    limited = true;
+    for (unsigned seed = 1; seed <= 200; seed++)
+        run(seed, false);
+    cr_assert_gt(served, 300);
+    cr_assert_gt(shed, 1000);
+    cr_assert_gt(abandoned, 10);
 }
