@@ -91,6 +91,7 @@ struct wr_model_admission {
     uint64_t max_silent;
     int refuse_with;
     uint64_t refusal_share;
+    int overflow;
     struct wr_model_list trusted; /* wr_cidr */
     uint64_t trusted_reserve;
     uint64_t max_share_per_source;

@@ -207,6 +207,7 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
     options->access = access_of(&from->admission);
     options->refuse_with = (enum wr_refuse_with)from->admission.refuse_with;
     options->refusal_share = (uint32_t)from->admission.refusal_share;
+    options->overflow = (enum wr_overflow)from->admission.overflow;
     options->timeouts = timeouts_of(&from->timeouts);
     options->max_connections = wr_snapshot_u32(from->limits.connections);
     options->content_limit = (size_t)from->limits.buffer;

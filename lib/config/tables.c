@@ -42,6 +42,7 @@
 static const char *const version_words[] = {"tls1.2", "tls1.3", NULL};
 static const char *const mode_words[] = {"fixed", "adaptive", NULL};
 static const char *const refuse_words[] = {"reset", "close", "alert", NULL};
+static const char *const overflow_words[] = {"queue", "reset", NULL};
 static const char *const path_words[] = {"strict", "merge_slashes", "raw", NULL};
 static const char *const policy_words[] = {"round_robin", NULL};
 static const char *const protocol_words[] = {"auto", "http1", "http2", NULL};
@@ -138,6 +139,8 @@ static const struct wr_schema_field admission_fields[] = {
           "how a client is turned away"),
     NUMBER(admission, refusal_share, WR_KIND_PERCENT, "100%", 0, 1, 100,
            "of the time, for refusing, while handshakes wait; 100%: no limit"),
+    WORDS(admission, overflow, WR_KIND_ENUM, overflow_words, "queue",
+          "beyond it: wait in the kernel's queue; or the kernel refuses all, uncounted"),
     PLAIN(admission, trusted, WR_KIND_CIDR_LIST, NULL, 0,
           "peers that go first and have slots of their own"),
     NUMBER(admission, trusted_reserve, WR_KIND_COUNT, "10", 0, 0, UINT32_MAX - 1,

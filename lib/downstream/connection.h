@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "admission/refusing.h"
 #include "base/list.h"
 #include "downstream/downstream.h"
 #include "io/loop.h"

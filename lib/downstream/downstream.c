@@ -72,9 +72,17 @@ static void on_starved(void *owner, bool paused)
                   wr_loop_now(downstream->env.loop));
 }
 
+static void on_reopened(void *owner, uint64_t usec)
+{
+    const struct wr_downstream *downstream = owner;
+    wr_metric_inc(&downstream->env.metrics->accept_shut);
+    wr_metric_add(&downstream->env.metrics->accept_shut_time, usec);
+}
+
 static const struct wr_listener_events listener_events = {
     .accepted = on_accepted,
     .starved = on_starved,
+    .reopened = on_reopened,
 };
 
 /* ---- life ---- */
@@ -220,9 +228,9 @@ void wr_downstream_sample(struct wr_downstream *downstream)
     unsigned length = 0;
     unsigned limit = 0;
     if (downstream->listener != NULL) {
-        int fd = wr_listener_fd(downstream->listener);
-        wr_socket_accept_queue(fd, &length, &limit);
-        wr_metric_set(&downstream->env.metrics->accept_drops, wr_socket_accept_drops(fd));
+        wr_listener_queue(downstream->listener, &length, &limit);
+        wr_metric_set(&downstream->env.metrics->accept_drops,
+                      wr_socket_accept_drops(wr_listener_fd(downstream->listener)));
     }
     downstream->look = true;
     struct wr_listener_metrics *metrics = downstream->env.metrics;

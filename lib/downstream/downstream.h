@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "admission/admission.h"
+#include "admission/refusing.h"
 #include "base/err.h"
 #include "codec/codec.h"
 #include "downstream/access.h"
@@ -45,6 +46,7 @@ struct wr_downstream_options {
     enum wr_refuse_with refuse_with;
     uint32_t
         refusal_share; /* per cent of the time that turning away may take while handshakes wait; 100: no limit */
+    enum wr_overflow overflow; /* beyond that */
     struct wr_access_options access;
     struct wr_downstream_timeouts timeouts;
     uint32_t max_connections; /* a worker */

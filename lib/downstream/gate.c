@@ -46,11 +46,15 @@ void wr_gate_count(struct wr_downstream *downstream, const struct wr_address *pe
 static void pay_for_refusal(struct wr_downstream *downstream)
 {
     struct wr_loop *loop = downstream->env.loop;
-    uint64_t spent = wr_loop_spent(loop);
+    uint64_t now = wr_time_add(wr_loop_now(loop), wr_loop_spent(loop));
     uint64_t rest;
-    if (wr_admission_has_waiters(downstream->admission) && downstream->listener != NULL &&
-        wr_refusing_note(&downstream->refusing, wr_loop_turns(loop), spent, &rest))
-        wr_listener_rest(downstream->listener, wr_loop_now(loop) + spent + rest);
+    if (downstream->listener == NULL || !wr_admission_has_waiters(downstream->admission) ||
+        !wr_refusing_note(&downstream->refusing, wr_loop_turns(loop), now, &rest))
+        return;
+    if (downstream->options->overflow == WR_OVERFLOW_RESET)
+        wr_listener_shut(downstream->listener, now + rest);
+    else
+        wr_listener_rest(downstream->listener, now + rest);
 }
 
 void wr_gate_turn_away(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
