@@ -67,6 +67,8 @@ struct wr_downstream_env {
     /* Clients get no descriptor with this number or a higher one (NO_DESCRIPTORS): what is above is for upstream connections,
      * the log and the admin server. 0: any. */
     int descriptor_ceiling;
+    /* Others accept from the listening socket too, so it is not ours to shut: `overflow` is QUEUE. */
+    bool shared_socket;
 };
 
 struct wr_downstream;

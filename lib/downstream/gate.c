@@ -51,7 +51,7 @@ static void pay_for_refusal(struct wr_downstream *downstream)
     if (downstream->listener == NULL || !wr_admission_has_waiters(downstream->admission) ||
         !wr_refusing_note(&downstream->refusing, wr_loop_turns(loop), now, &rest))
         return;
-    if (downstream->options->overflow == WR_OVERFLOW_RESET)
+    if (downstream->options->overflow == WR_OVERFLOW_RESET && !downstream->env.shared_socket)
         wr_listener_shut(downstream->listener, now + rest);
     else
         wr_listener_rest(downstream->listener, now + rest);

@@ -201,6 +201,7 @@ static enum wr_err make_downstreams(struct wr_worker *worker, struct wr_sockets 
             .metrics = wr_metrics_new_listener(worker->options.registry, options->name),
             .clusters = worker->clusters,
             .descriptor_ceiling = worker->options.descriptor_ceiling,
+            .shared_socket = sockets->shared[i],
         };
         enum wr_err err = wr_downstream_new(
             &env, options, wr_sockets_take(sockets, worker->index, i), &worker->downstreams[i]);

@@ -275,6 +275,16 @@ Test(gate, beyond_its_share_of_the_time_they_queue)
     cr_assert_eq(gauge(&metrics->accept_shut), 0);
 }
 
+Test(gate, a_socket_of_others_too_is_not_shut)
+{
+    world->env.shared_socket = true;
+    crowd(WR_OVERFLOW_RESET);
+    cr_assert_eq(knock(), 0);
+    world_pass(world, 100 * WR_MSEC);
+    cr_assert_eq(gauge(&metrics->connections_accepted), 49);
+    cr_assert_eq(gauge(&metrics->accept_shut), 0);
+}
+
 Test(gate, drain_while_the_kernel_refuses)
 {
     crowd(WR_OVERFLOW_RESET);
