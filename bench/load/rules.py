@@ -111,7 +111,8 @@ MODES = {
     "fixed, no delay limit": {"max_handshake_delay": "infinity"},
     "adaptive, no delay limit": {"max_handshake_delay": "infinity", "mode": "adaptive"},
 }
-LIMIT_TIMES = (-1, 0.5, 1, 2, 0.5, 1, 2)  # seconds: before the storm; from its begin; from its end
+LIMIT_TIMES = (1.5, 3, 6)  # seconds from the beginning of a storm, and from its end; weir tells of its limit once a second
+AFTER_STORM = LIMIT_TIMES[-1] + 1
 
 
 def limit_at(seen, when):
@@ -127,16 +128,15 @@ def adaptive(stage):
     for name, admission in MODES.items():
         server = stage.start(stage.weir(**admission))
         base = base or peak(stage.tools, server)
-        seen = weather(stage.tools, server, base * args.multiples[0], args.seconds, args.patience)
+        seen = weather(stage.tools, server, base * args.multiples[0], args.seconds, args.patience, after=AFTER_STORM)
         server.stop()
         runs.append(seen | {"mode": name, "peak": base})
         start, end = seen["start"], seen["start"] + args.seconds
-        begins = [start] * 4 + [end] * 3
-        limits = [limit_at(seen, begin + offset) for begin, offset in zip(begins, LIMIT_TIMES)]
-        rows.append((name, limits[0], ", ".join(limits[1:4]), ", ".join(limits[4:]), f"{seen['backlog']:.0f}", number(seen["goodput"], 0),
+        during, later = (", ".join(limit_at(seen, since + offset) for offset in LIMIT_TIMES) for since in (start, end))
+        rows.append((name, limit_at(seen, start), during, later, f"{seen['backlog']:.0f}", number(seen["goodput"], 0),
                      f"{seen['goodput'] / base:.0%}", " / ".join(number(seen["storm"]["ms"][key]) for key in ("p50", "p99", "max")),
                      three(seen["established"]["during"]), refusals(seen)))
-    table(("mode", "limit before", "0.5, 1 and 2 s into the storm", "0.5, 1 and 2 s after it", "backlog", "finished in time/s", "of peak",
+    table(("mode", "limit before", *(f"{LIMIT_TIMES[0]}, {LIMIT_TIMES[1]} and {LIMIT_TIMES[2]} s {when}" for when in ("into the storm", "after it")), "backlog", "finished in time/s", "of peak",
            "wait, ms p50 / p99 / max", "established during, ms", "refused"), rows)
     return runs
 

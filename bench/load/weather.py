@@ -159,7 +159,7 @@ def processes_for(rate, patience_ms):
     return max(1, math.ceil(rate * (patience_ms / 1000 + 0.5) / DESCRIPTORS))
 
 
-def weather(tools, server, rate, seconds, patience=5000, **options):
+def weather(tools, server, rate, seconds, patience=5000, after=AFTER, **options):
     """A storm of RATE connections a second: everything that was seen, as plain data."""
     prefer(server.pid)
     before = Metrics(server).read()
@@ -174,14 +174,14 @@ def weather(tools, server, rate, seconds, patience=5000, **options):
         prefer(running.pid, -10)
         seen = result_of(running)
         cpu = cpu_us(server.pid) - cpu
-        time.sleep(AFTER)
+        time.sleep(after)
     finally:
         sampler.stop()
         probe.stop()
     start, end = seen["start"], seen["start"] + seconds
     slots = json.loads(series.read_text())["slots"]
     during = slots[:round(seconds / SAMPLE)]
-    first = min(probe.between(end, end + AFTER, "connect"), default=None)
+    first = min(probe.between(end, end + after, "connect"), default=None)
     lost = probe.between(began, end + 1000, "connection")
     return {
         "server": server.name, "rate": rate, "seconds": seconds, "storm": seen, "slots": slots, "samples": sampler.rows,
