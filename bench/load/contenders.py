@@ -74,7 +74,19 @@ class WeirShort(WeirStorm):
         return text.replace("admission: {", "backlog: 64\n    admission: {refusal_share: 3%, ", 1).replace(", }", "}")
 
 
+class WeirReset(WeirStorm):
+    """Refusing has little of the time, and the kernel refuses meanwhile."""
+
+    name = "weir-reset"
+    about = "weir, refusal_share 2 %, overflow: reset"
+
+    def configuration(self):
+        text = super().configuration()
+        assert "admission: {" in text
+        return text.replace("admission: {", "admission: {refusal_share: 2%, overflow: reset, ", 1).replace(", }", "}")
+
+
 for kind, text in ((Nginx, "nginx as packaged, backlog 4096"), (Haproxy, "HAProxy as packaged, backlog 4096")):
     kind.about = text
 
-CONTENDERS = {kind.name: kind for kind in (WeirStorm, WeirShort, Nginx, NginxShort, Haproxy, HaproxyRate, HaproxyReject)}
+CONTENDERS = {kind.name: kind for kind in (WeirStorm, WeirShort, WeirReset, Nginx, NginxShort, Haproxy, HaproxyRate, HaproxyReject)}

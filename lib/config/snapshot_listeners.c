@@ -207,8 +207,10 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
     options->access = access_of(&from->admission);
     options->refuse_with = (enum wr_refuse_with)from->admission.refuse_with;
     options->refusal_share = (uint32_t)from->admission.refusal_share;
+    options->overflow = (enum wr_overflow)from->admission.overflow;
     options->timeouts = timeouts_of(&from->timeouts);
     options->max_connections = wr_snapshot_u32(from->limits.connections);
+    options->evict_idle_after = from->limits.evict_idle_after;
     options->content_limit = (size_t)from->limits.buffer;
     options->request_rate = from->limits.request_rate;
     options->codec = (struct wr_server_codec_options){

@@ -42,6 +42,7 @@
 static const char *const version_words[] = {"tls1.2", "tls1.3", NULL};
 static const char *const mode_words[] = {"fixed", "adaptive", NULL};
 static const char *const refuse_words[] = {"reset", "close", "alert", NULL};
+static const char *const overflow_words[] = {"queue", "reset", NULL};
 static const char *const path_words[] = {"strict", "merge_slashes", "raw", NULL};
 static const char *const policy_words[] = {"round_robin", NULL};
 static const char *const protocol_words[] = {"auto", "http1", "http2", NULL};
@@ -80,6 +81,9 @@ static const struct wr_schema_field limits_fields[] = {
            "then the connection is closed"),
     NUMBER(limits, connections, WR_KIND_COUNT, "100000", 0, 1, 10000000,
            "client connections of a worker; more are refused"),
+    DURATION(
+        limits, evict_idle_after, "1s", WR_MSEC,
+        "at the limit of connections, descriptors or memory, those idle for longest make room"),
     NUMBER(limits, buffer, WR_KIND_SIZE, "64KiB", 0, 4096, 1u << 30,
            "content held a message and direction"),
 };
@@ -138,6 +142,8 @@ static const struct wr_schema_field admission_fields[] = {
           "how a client is turned away"),
     NUMBER(admission, refusal_share, WR_KIND_PERCENT, "100%", 0, 1, 100,
            "of the time, for refusing, while handshakes wait; 100%: no limit"),
+    WORDS(admission, overflow, WR_KIND_ENUM, overflow_words, "queue",
+          "beyond it: wait in the kernel's queue; or the kernel refuses all, uncounted"),
     PLAIN(admission, trusted, WR_KIND_CIDR_LIST, NULL, 0,
           "peers that go first and have slots of their own"),
     NUMBER(admission, trusted_reserve, WR_KIND_COUNT, "10", 0, 0, UINT32_MAX - 1,
@@ -413,6 +419,8 @@ static const struct wr_schema_map defaults_map = MAP_OF(defaults, "defaults", NU
 
 static const char *const signers_words[] = {"auto", "off", NULL}; /* enum wr_model_signers */
 
+static const char *const memory_words[] = {"auto", NULL};
+
 static const struct wr_schema_field root_fields[] = {
     {.key = "workers",
      .kind = WR_KIND_STRING,
@@ -433,6 +441,15 @@ static const struct wr_schema_field root_fields[] = {
      .flags = WR_SCHEMA_INFINITY,
      .fallback = "10s",
      .help = "buffers nobody has needed for so long since the last growth go back; 0: at once"},
+    {.key = "memory_limit",
+     .kind = WR_KIND_SIZE,
+     .offset = ROOT(memory_limit),
+     .flags = WR_SCHEMA_INFINITY,
+     .fallback = "auto",
+     .min = 1u << 20,
+     .words = memory_words,
+     .help = "resident memory above which idle connections end; auto: nine tenths of the control "
+             "group's"},
     {.key = "admin",
      .kind = WR_KIND_MAP,
      .offset = ROOT(admin),

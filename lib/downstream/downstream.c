@@ -12,6 +12,7 @@
 
 static void accept_plain(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
 {
+    wr_evict_for(downstream, fd);
     struct wr_connection *connection = wr_connection_new(downstream, peer);
     if (wr_connection_open(connection, fd, &wr_linger_events) == WR_OK) {
         wr_connection_serve(connection);
@@ -28,17 +29,14 @@ static void accept_plain(struct wr_downstream *downstream, int fd, const struct 
 static bool is_unwelcome(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                          const struct wr_admission_source *source, struct wr_gate_refusal *why)
 {
-    int ceiling = downstream->env.descriptor_ceiling;
     *why = (struct wr_gate_refusal){.how = downstream->options->refuse_with};
     if (!wr_access_connection(downstream->access, peer, source, wr_loop_now(downstream->env.loop),
                               &why->reason))
         return true;
-    if (ceiling > 0 && fd >= ceiling)
-        *why = (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS};
-    else if (downstream->count >= downstream->options->max_connections)
-        why->reason = WR_REFUSAL_TOO_MANY_CONNECTIONS;
-    else
+    if (!wr_evict_is_hopeless(downstream, fd, &why->reason))
         return false;
+    if (why->reason == WR_REFUSAL_NO_DESCRIPTORS)
+        why->how = WR_REFUSE_RESET;
     return true;
 }
 
@@ -72,9 +70,17 @@ static void on_starved(void *owner, bool paused)
                   wr_loop_now(downstream->env.loop));
 }
 
+static void on_reopened(void *owner, uint64_t usec)
+{
+    const struct wr_downstream *downstream = owner;
+    wr_metric_inc(&downstream->env.metrics->accept_shut);
+    wr_metric_add(&downstream->env.metrics->accept_shut_time, usec);
+}
+
 static const struct wr_listener_events listener_events = {
     .accepted = on_accepted,
     .starved = on_starved,
+    .reopened = on_reopened,
 };
 
 /* ---- life ---- */
@@ -220,9 +226,9 @@ void wr_downstream_sample(struct wr_downstream *downstream)
     unsigned length = 0;
     unsigned limit = 0;
     if (downstream->listener != NULL) {
-        int fd = wr_listener_fd(downstream->listener);
-        wr_socket_accept_queue(fd, &length, &limit);
-        wr_metric_set(&downstream->env.metrics->accept_drops, wr_socket_accept_drops(fd));
+        wr_listener_queue(downstream->listener, &length, &limit);
+        wr_metric_set(&downstream->env.metrics->accept_drops,
+                      wr_socket_accept_drops(wr_listener_fd(downstream->listener)));
     }
     downstream->look = true;
     struct wr_listener_metrics *metrics = downstream->env.metrics;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "admission/admission.h"
+#include "admission/refusing.h"
 #include "base/err.h"
 #include "codec/codec.h"
 #include "downstream/access.h"
@@ -45,11 +46,13 @@ struct wr_downstream_options {
     enum wr_refuse_with refuse_with;
     uint32_t
         refusal_share; /* per cent of the time that turning away may take while handshakes wait; 100: no limit */
+    enum wr_overflow overflow; /* beyond that */
     struct wr_access_options access;
     struct wr_downstream_timeouts timeouts;
-    uint32_t max_connections; /* a worker */
-    size_t content_limit;     /* bytes of content held a message */
-    uint64_t request_rate;    /* bytes a second of content that a client owes; 0: none */
+    uint32_t max_connections;  /* a worker */
+    uint64_t evict_idle_after; /* microseconds; WR_NEVER: none */
+    size_t content_limit;      /* bytes of content held a message */
+    uint64_t request_rate;     /* bytes a second of content that a client owes; 0: none */
     struct wr_server_codec_options codec;
     struct wr_proxy_options proxy;
 };
@@ -65,6 +68,8 @@ struct wr_downstream_env {
     /* Clients get no descriptor with this number or a higher one (NO_DESCRIPTORS): what is above is for upstream connections,
      * the log and the admin server. 0: any. */
     int descriptor_ceiling;
+    /* Others accept from the listening socket too, so it is not ours to shut: `overflow` is QUEUE. */
+    bool shared_socket;
 };
 
 struct wr_downstream;
@@ -79,6 +84,8 @@ void wr_downstream_drain(struct wr_downstream *downstream);
 size_t wr_downstream_connections(const struct wr_downstream *downstream);
 /* Ends what is left; memory returns at the end of the turn. NULL is fine. */
 void wr_downstream_free(struct wr_downstream *downstream);
+/* Memory is short: of the connections that are idle one in SHARE ends, those idle for longest first. Returns how many did. */
+size_t wr_downstream_evict(struct wr_downstream *downstream, unsigned share);
 /* Brings the gauges that are read off elsewhere (accept queue) up to date: about once a second. */
 void wr_downstream_sample(struct wr_downstream *downstream);
 

@@ -47,11 +47,15 @@ void wr_gate_count(struct wr_downstream *downstream, const struct wr_address *pe
 static void pay_for_refusal(struct wr_downstream *downstream)
 {
     struct wr_loop *loop = downstream->env.loop;
-    uint64_t spent = wr_loop_spent(loop);
+    uint64_t now = wr_time_add(wr_loop_now(loop), wr_loop_spent(loop));
     uint64_t rest;
-    if (wr_admission_has_waiters(downstream->admission) && downstream->listener != NULL &&
-        wr_refusing_note(&downstream->refusing, wr_loop_turns(loop), spent, &rest))
-        wr_listener_rest(downstream->listener, wr_loop_now(loop) + spent + rest);
+    if (downstream->listener == NULL || !wr_admission_has_waiters(downstream->admission) ||
+        !wr_refusing_note(&downstream->refusing, wr_loop_turns(loop), now, &rest))
+        return;
+    if (downstream->options->overflow == WR_OVERFLOW_RESET && !downstream->env.shared_socket)
+        wr_listener_shut(downstream->listener, now + rest);
+    else
+        wr_listener_rest(downstream->listener, now + rest);
 }
 
 void wr_gate_turn_away(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
@@ -265,6 +269,7 @@ static void refuse_at_accept(struct wr_downstream *downstream, int fd,
 static void keep(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                  const struct wr_admission_source *source)
 {
+    wr_evict_for(downstream, fd);
     struct wr_connection *connection = wr_connection_new(downstream, peer);
     struct wr_gate_refusal failed = {.reason = WR_REFUSAL_NO_DESCRIPTORS};
     if (wr_connection_open(connection, fd, &gate_events) != WR_OK) {

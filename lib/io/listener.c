@@ -22,10 +22,16 @@ struct wr_listener {
     struct wr_task more;       /* the batch was used up: no further edge will come */
     struct wr_deadline resume; /* end of a pause */
     struct wr_garbage garbage;
+    struct wr_address own; /* its address and the limit of its queue, noted when it was shut */
+    unsigned backlog;
+    uint64_t shut_at;
     unsigned batch;
+    bool tcp;
     int spare;    /* given up for a moment to take a connection and reset it; -1: none to be had */
     bool paused;  /* until RESUME: for want of descriptors, */
-    bool resting; /* or by the owner's wish */
+    bool resting; /* or by the owner's wish; */
+    bool closing; /* by its wish to be SHUT, when the batch is done */
+    bool shut;    /* implies RESTING, or PAUSED when it could not be opened again */
     bool closed;
 };
 
@@ -105,26 +111,72 @@ static bool concerns_one_connection(int error)
     }
 }
 
-static void accept_batch(struct wr_listener *listener)
+/* Whether the batch was used up. */
+static bool accept_some(struct wr_listener *listener)
 {
     for (unsigned i = 0; i < listener->batch; i++) {
         if (!may_accept(listener))
-            return;
+            return false;
         struct wr_address peer = {0};
         int fd = accept_one(listener, &peer);
         if (fd >= 0) {
             listener->events->accepted(listener->owner, fd, &peer);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            return;
+            return false;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             starve(listener, errno);
-            return;
+            return false;
         } else if (!concerns_one_connection(errno)) {
             pause_accepting(listener, errno);
-            return;
+            return false;
         }
     }
-    if (may_accept(listener))
+    return true;
+}
+
+/* ---- shut for a moment ---- */
+
+static uint64_t exact_now(const struct wr_listener *listener)
+{
+    return wr_time_add(wr_loop_now(listener->loop), wr_loop_spent(listener->loop));
+}
+
+static void shut(struct wr_listener *listener)
+{
+    unsigned length;
+    listener->closing = false;
+    if (!may_accept(listener))
+        return;
+    listener->resting = true;
+    listener->own.length = sizeof listener->own.storage;
+    if (getsockname(listener->io.fd, (struct sockaddr *)&listener->own.storage,
+                    &listener->own.length) != 0)
+        return;
+    wr_socket_accept_queue(listener->io.fd, &length, &listener->backlog);
+    listener->shut = wr_socket_shut(listener->io.fd) == WR_OK;
+    listener->shut_at = exact_now(listener);
+}
+
+static bool open_again(struct wr_listener *listener)
+{
+    if (!listener->shut)
+        return true;
+    if (wr_socket_reopen(listener->io.fd, &listener->own, (int)listener->backlog) != WR_OK) {
+        pause_accepting(listener, errno);
+        return false;
+    }
+    listener->shut = false;
+    listener->events->reopened(listener->owner,
+                               wr_time_since(listener->shut_at, exact_now(listener)));
+    return true;
+}
+
+static void accept_batch(struct wr_listener *listener)
+{
+    bool more = accept_some(listener);
+    if (listener->closing)
+        shut(listener);
+    else if (more && may_accept(listener))
         wr_loop_defer_next(listener->loop, &listener->more);
 }
 
@@ -146,7 +198,8 @@ static void on_resume(struct wr_deadline *deadline, uint64_t now)
     listener->paused = false;
     listener->resting = false;
     open_spare(listener);
-    accept_batch(listener);
+    if (open_again(listener))
+        accept_batch(listener);
 }
 
 void wr_listener_rest(struct wr_listener *listener, uint64_t until)
@@ -157,20 +210,42 @@ void wr_listener_rest(struct wr_listener *listener, uint64_t until)
     wr_loop_deadline_set(listener->loop, &listener->resume, until);
 }
 
+void wr_listener_shut(struct wr_listener *listener, uint64_t until)
+{
+    if (!listener->tcp) {
+        wr_listener_rest(listener, until);
+        return;
+    }
+    if (!may_accept(listener))
+        return;
+    listener->closing = true;
+    wr_loop_deadline_set(listener->loop, &listener->resume, until);
+}
+
 void wr_listener_rise(struct wr_listener *listener)
 {
     if (!listener->resting)
         return;
     listener->resting = false;
     wr_loop_deadline_remove(listener->loop, &listener->resume);
-    wr_loop_defer_next(listener->loop, &listener->more);
+    if (open_again(listener))
+        wr_loop_defer_next(listener->loop, &listener->more);
+}
+
+void wr_listener_queue(const struct wr_listener *listener, unsigned *length, unsigned *limit)
+{
+    wr_socket_accept_queue(listener->io.fd, length, limit);
+    if (!listener->shut)
+        return;
+    *length = 0;
+    *limit = listener->backlog;
 }
 
 /* Accepted sockets inherit it: no system call a connection. Means nothing to a unix socket, which refuses. */
-static void set_nodelay(int fd)
+static bool set_nodelay(int fd)
 {
     int on = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
 }
 
 enum wr_err wr_listener_new(struct wr_loop *loop, int fd, unsigned batch,
@@ -194,7 +269,7 @@ enum wr_err wr_listener_new(struct wr_loop *loop, int fd, unsigned batch,
         free(listener);
         return err;
     }
-    set_nodelay(fd);
+    listener->tcp = set_nodelay(fd);
     *out = listener;
     return WR_OK;
 }

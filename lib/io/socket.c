@@ -24,10 +24,9 @@ static bool is_unix(const struct wr_address *address)
     return address->storage.ss_family == AF_UNIX;
 }
 
-static void set_on(int fd, int level, int option)
+static void set(int fd, int level, int option, int value)
 {
-    int on = 1;
-    (void)setsockopt(fd, level, option, &on, sizeof on);
+    (void)setsockopt(fd, level, option, &value, sizeof value);
 }
 
 static enum wr_err new_socket(const struct wr_address *address, int *fd)
@@ -81,19 +80,39 @@ enum wr_err wr_socket_listen(const struct wr_address *address,
     if (err != WR_OK)
         return err;
     if (!is_unix(address)) {
-        set_on(*fd, SOL_SOCKET, SO_REUSEADDR);
+        set(*fd, SOL_SOCKET, SO_REUSEADDR, 1);
         if (options->reuse_port)
-            set_on(*fd, SOL_SOCKET, SO_REUSEPORT);
+            set(*fd, SOL_SOCKET, SO_REUSEPORT, 1);
     }
     /* So that 0.0.0.0:443 and [::]:443 can stand side by side, whatever the system's default. */
     if (address->storage.ss_family == AF_INET6)
-        set_on(*fd, IPPROTO_IPV6, IPV6_V6ONLY);
+        set(*fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     if (bind(*fd, as_any(address), address->length) != 0 ||
         listen(*fd, options->backlog > 0 ? options->backlog : BACKLOG) != 0) {
         discard(fd);
         return WR_ERR_SYSTEM;
     }
     return WR_OK;
+}
+
+/* Two sockets with SO_REUSEADDR may be bound to one address as long as none of them listens. Without it the address of one that does
+ * not listen for a while stays its own. */
+enum wr_err wr_socket_shut(int fd)
+{
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+    if (shutdown(fd, SHUT_RD) == 0)
+        return WR_OK;
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    return WR_ERR_SYSTEM;
+}
+
+enum wr_err wr_socket_reopen(int fd, const struct wr_address *address, int backlog)
+{
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    /* Only a port that the kernel chose was given up; any other is still bound to. */
+    if (bind(fd, as_any(address), address->length) != 0 && errno != EINVAL)
+        return WR_ERR_SYSTEM;
+    return listen(fd, backlog) == 0 ? WR_OK : WR_ERR_SYSTEM;
 }
 
 void wr_socket_accept_queue(int fd, unsigned *length, unsigned *limit)
@@ -146,7 +165,7 @@ enum wr_err wr_socket_connect(const struct wr_address *address, int *fd)
     if (err != WR_OK)
         return err == WR_ERR_NO_DESCRIPTORS ? err : WR_ERR_CONNECT_FAILED;
     if (!is_unix(address))
-        set_on(*fd, IPPROTO_TCP, TCP_NODELAY);
+        set(*fd, IPPROTO_TCP, TCP_NODELAY, 1);
     err = connect(*fd, as_any(address), address->length) == 0 ? WR_OK : connect_err(errno);
     if (err != WR_OK)
         discard(fd);

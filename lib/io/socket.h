@@ -55,6 +55,11 @@ struct wr_listen_options {
 /* Owner of *FD: the caller. A stale unix socket file is replaced; an IPv6 socket takes IPv6 only. errno tells why not. */
 WR_MUST_USE enum wr_err wr_socket_listen(const struct wr_address *address,
                                          const struct wr_listen_options *options, int *fd);
+/* From now on the kernel answers attempts to connect to a listening TCP socket by RST; who is in its queue is reset. Nobody else can
+ * listen there meanwhile, but for a kernel-chosen port, which is given up. Not for unix sockets. */
+WR_MUST_USE enum wr_err wr_socket_shut(int fd);
+/* Listens again, on ADDRESS, its own from before. errno tells why not. */
+WR_MUST_USE enum wr_err wr_socket_reopen(int fd, const struct wr_address *address, int backlog);
 /* Starts to connect; *FD is the caller's. CONNECT_REFUSED, CONNECT_FAILED or NO_DESCRIPTORS when it fails at once. */
 WR_MUST_USE enum wr_err wr_socket_connect(const struct wr_address *address, int *fd);
 /* What became of a connect that was in progress (SO_ERROR). */

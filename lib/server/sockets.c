@@ -98,11 +98,11 @@ static enum wr_err open_listener(struct wr_sockets *sockets, size_t l)
         err = wr_socket_listen(&listener->address, &options, first);
     if (err == WR_OK)
         err = bound_address(*first, &listener->address, &sockets->bound[l]);
+    sockets->shared[l] = inherited || is_unix(&listener->address);
     for (unsigned w = 1; err == WR_OK && w < snapshot->workers; w++) {
         int *fd = &sockets->fds[w * snapshot->listener_count + l];
-        err = is_unix(&listener->address) || inherited
-                  ? duplicate(*first, fd)
-                  : wr_socket_listen(&sockets->bound[l], &options, fd);
+        err = sockets->shared[l] ? duplicate(*first, fd)
+                                 : wr_socket_listen(&sockets->bound[l], &options, fd);
     }
     if (err != WR_OK)
         log_failure(listener->downstream.name, &listener->address, err, errno);
@@ -129,6 +129,7 @@ enum wr_err wr_sockets_open(struct wr_sockets *sockets, const struct wr_snapshot
     sockets->snapshot = snapshot;
     sockets->fds = wr_new_zero(count, sizeof(*sockets->fds));
     sockets->bound = wr_new_zero(snapshot->listener_count, sizeof(*sockets->bound));
+    sockets->shared = wr_new_zero(snapshot->listener_count, sizeof(*sockets->shared));
     sockets->admin_fd = -1;
     for (size_t i = 0; i < count; i++)
         sockets->fds[i] = -1;
@@ -167,6 +168,8 @@ void wr_sockets_close(struct wr_sockets *sockets)
     close_taken(take(&sockets->admin_fd));
     free(sockets->fds);
     free(sockets->bound);
+    free(sockets->shared);
     sockets->fds = NULL;
     sockets->bound = NULL;
+    sockets->shared = NULL;
 }

@@ -4,6 +4,7 @@
 #ifndef WR_SERVER_SOCKETS_H
 #define WR_SERVER_SOCKETS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/compiler.h"
@@ -15,6 +16,7 @@ struct wr_sockets {
     const struct wr_snapshot *snapshot;
     int *fds;                 /* of worker W and listener L at W * listener_count + L; -1: taken */
     struct wr_address *bound; /* a listener; with the port the system chose for port 0 */
+    bool *shared;             /* a listener: its workers, or others, hold the same socket */
     int admin_fd;             /* -1: taken, or no admin server */
     struct wr_address admin_bound;
 };

@@ -1,8 +1,10 @@
 /* From accept to the finished handshake: real sockets and TLS, a simulated clock. After every step the account must
  * be right: accepted = refused + closed + open. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <openssl/ssl.h>
 
@@ -210,6 +212,108 @@ Test(gate, a_limit_of_zero_refuses_everyone)
         cr_assert(client_was_reset(world_come_silent(world)));
     cr_assert_eq(world_refused(world, WR_REFUSAL_TOO_MANY_HANDSHAKES), 20);
     cr_assert_eq(wr_downstream_connections(world->downstream), 0);
+}
+
+/* ---- the share of the time for refusing ---- */
+
+static void come_with_a_hello(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        client_say_hello(world_connect_bare(world));
+}
+
+/* Eight hold all slots, some of whom wait, and 40 come. */
+static void crowd(enum wr_overflow overflow)
+{
+    world->options.admission.max_pending_handshakes = 8;
+    world->options.admission.turn_budget = 0;
+    world->options.refusal_share = 1;
+    world->options.overflow = overflow;
+    world_start(world);
+    come_with_a_hello(8);
+    for (unsigned i = 0; i < 100 && gauge(&metrics->handshakes_waiting) < 6; i++)
+        wr_loop_turn(world->loop, WR_MSEC);
+    come_with_a_hello(40);
+    wr_loop_turn(world->loop, WR_SEC);
+    cr_assert_gt(gauge(&metrics->handshakes_waiting), 0);
+    cr_assert_gt(world_refused(world, WR_REFUSAL_TOO_MANY_HANDSHAKES), 0);
+}
+
+/* What one more is told: 0 when it is connected. */
+static int knock(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr *address = (const struct sockaddr *)&world->address.storage;
+    int error = connect(fd, address, world->address.length) == 0 ? 0 : errno;
+    close(fd);
+    return error;
+}
+
+static void leave_all(void)
+{
+    for (size_t i = 0; i < world->client_count; i++)
+        client_close(&world->clients[i]);
+    world_settle(world);
+}
+
+Test(gate, beyond_its_share_of_the_time_the_kernel_refuses)
+{
+    crowd(WR_OVERFLOW_RESET);
+    cr_assert_eq(gauge(&metrics->connections_accepted), 48, "all of the batch are told by us");
+    cr_assert_eq(knock(), ECONNREFUSED);
+    cr_assert_eq(gauge(&metrics->accept_shut), 0);
+    world_pass(world, 100 * WR_MSEC);
+    cr_assert_eq(gauge(&metrics->accept_shut), 1);
+    cr_assert_eq(gauge(&metrics->connections_accepted), 48);
+    leave_all();
+    (void)world_come_and_be_served(world);
+}
+
+Test(gate, nobody_waits_for_the_processor_so_all_are_told_again)
+{
+    crowd(WR_OVERFLOW_RESET);
+    world_settle(world); /* on a clock that stands still */
+    cr_assert_eq(gauge(&metrics->handshakes_waiting), 0);
+    cr_assert_eq(gauge(&metrics->accept_shut), 1);
+    cr_assert_eq(gauge(&metrics->accept_shut_time), 0);
+    cr_assert(client_was_reset(world_come_silent(world)));
+}
+
+Test(gate, beyond_its_share_of_the_time_they_queue)
+{
+    crowd(WR_OVERFLOW_QUEUE);
+    uint64_t accepted = gauge(&metrics->connections_accepted);
+    cr_assert_lt(accepted, 48);
+    cr_assert_eq(knock(), 0);
+    cr_assert_eq(gauge(&metrics->connections_accepted), accepted);
+    world_pass(world, 100 * WR_MSEC);
+    cr_assert_eq(gauge(&metrics->connections_accepted), 49);
+    cr_assert_eq(gauge(&metrics->accept_shut), 0);
+}
+
+Test(gate, a_socket_of_others_too_is_not_shut)
+{
+    world->env.shared_socket = true;
+    crowd(WR_OVERFLOW_RESET);
+    cr_assert_eq(knock(), 0);
+    world_pass(world, 100 * WR_MSEC);
+    cr_assert_eq(gauge(&metrics->connections_accepted), 49);
+    cr_assert_eq(gauge(&metrics->accept_shut), 0);
+}
+
+Test(gate, drain_while_the_kernel_refuses)
+{
+    crowd(WR_OVERFLOW_RESET);
+    wr_downstream_drain(world->downstream);
+    cr_assert_eq(knock(), ECONNREFUSED);
+    world_pass(world, 100 * WR_MSEC);
+    cr_assert_eq(knock(), ECONNREFUSED);
+    cr_assert_gt(world_refused(world, WR_REFUSAL_DRAINING), 0);
+}
+
+Test(gate, the_end_while_the_kernel_refuses)
+{
+    crowd(WR_OVERFLOW_RESET);
 }
 
 Test(gate, refusal_by_close)

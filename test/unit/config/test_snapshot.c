@@ -63,6 +63,8 @@ Test(snapshot, smallest_file_has_safe_defaults)
     cr_expect_null(d->tls);
     cr_expect_eq(d->admission.max_pending_handshakes, 1000);
     cr_expect_eq(d->refuse_with, WR_REFUSE_RESET);
+    cr_expect_eq(d->refusal_share, 100);
+    cr_expect_eq(d->overflow, WR_OVERFLOW_QUEUE);
     cr_expect_eq(d->timeouts.client_hello, 5 * WR_SEC);
     cr_expect_eq(d->timeouts.request, WR_NEVER);
     cr_expect_eq(d->codec.head_limit, 65536);
@@ -80,7 +82,8 @@ Test(snapshot, values_reach_the_options)
               "listeners:\n"
               "  - name: edge\n"
               "    bind: '[::1]:8443'\n"
-              "    admission: {max_pending_handshakes: infinity, refuse_with: alert}\n"
+              "    admission: {max_pending_handshakes: infinity, refuse_with: alert,\n"
+              "      refusal_share: 2%, overflow: reset}\n"
               "    forwarded: {trust: [10.0.0.0/8, '::1/128']}\n"
               "    path: raw\n"
               "    underscores: on\n"
@@ -103,6 +106,8 @@ Test(snapshot, values_reach_the_options)
     const struct wr_downstream_options *d = &s->listeners[0].downstream;
     cr_expect_eq(d->admission.max_pending_handshakes, WR_ADMISSION_NO_LIMIT);
     cr_expect_eq(d->refuse_with, WR_REFUSE_ALERT);
+    cr_expect_eq(d->refusal_share, 2);
+    cr_expect_eq(d->overflow, WR_OVERFLOW_RESET);
     cr_expect_eq(d->proxy.forward.trusted_count, 2);
     cr_expect_eq(d->proxy.path_policy, WR_PATH_RAW);
     cr_expect(d->codec.underscores);
@@ -262,6 +267,8 @@ Test(snapshot, every_mistake_has_its_place_and_expectation)
         {LISTENER ROUTES "    limits: {request_head: 1GiB}\n", "out of range, expected 256 to"},
         {LISTENER ROUTES "    admission: {refuse_with: politely}\n",
          "refuse_with is \"politely\", expected reset | close | alert"},
+        {LISTENER ROUTES "    admission: {overflow: drop}\n",
+         "overflow is \"drop\", expected queue | reset"},
         {LISTENER ROUTES "    bind: 127.0.0.1:1\n", "\"bind\" is given twice, first on line 2"},
         {LISTENER "    routes: [{cluster: web}]\n", "cluster \"web\" is not among clusters"},
         {LISTENER "    routes: [{}]\n", "neither cluster nor respond"},

@@ -77,6 +77,7 @@ Test(sockets, one_a_worker_on_the_port_the_system_chose)
             close(fd);
         }
     }
+    cr_assert_not(sockets.shared[0] || sockets.shared[1]);
     cr_assert_neq(wr_address_port(&sockets.admin_bound), 0);
     wr_sockets_close(&sockets);
     wr_sockets_close(&sockets);
@@ -99,6 +100,7 @@ Test(sockets, workers_share_a_unix_socket)
         cr_assert_eq(fstat(sockets.fds[w], &other), 0);
         cr_assert_eq(first.st_ino, other.st_ino);
     }
+    cr_assert(sockets.shared[0]);
     cr_assert_eq(sockets.admin_fd, -1);
     wr_sockets_close(&sockets);
     unlink(text + strlen("unix:"));
