@@ -5,8 +5,9 @@ build_packages=(
     libnghttp2-dev libyaml-dev ninja-build node-llhttp xz-utils
 )
 test_packages=(
-    clang-format clang-tidy curl nghttp2-client nghttp2-server nginx-light openssl procps python3 shellcheck util-linux wrk
+    clang-format clang-tidy curl nghttp2-client nghttp2-server nginx-light openssl procps python3 shellcheck util-linux
+    valgrind wrk
 )
 # npm comes with nodejs where it is not Debian's.
 node_packages=(nodejs npm)
-bench_packages=(h2o haproxy hitch linux-perf nghttp2-proxy strace valgrind)
+bench_packages=(h2o haproxy hitch libpcre2-dev linux-perf nghttp2-proxy strace zlib1g-dev)
