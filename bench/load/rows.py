@@ -168,7 +168,7 @@ class Handshakes:
         text, _ = load.process.communicate()
         cpu = cpu_us(proxy.pid) - before
         if load.process.returncode != 0:
-            load.check()
+            raise Failed(f"{proxy.name}: {load.log.read_text()}")
         seen = json.loads(text)
         done, other = (seen["resumed"], seen["full"] - 1) if self.resume else (seen["full"], seen["resumed"])
         if seen["failed"] or other or done == 0:

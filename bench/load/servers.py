@@ -39,6 +39,7 @@ class Server:
     core = PROXY_CORE
     down = ("h1", "h2")
     up = ("h1", "h2")
+    answers_close = True  # a close_notify before any request, with its own end: else there is no telling when a handshake is done
 
     def __init__(self, folder, backend_port=None, build=None, up="h1", suffix=""):
         """FOLDER has the certificate. SUFFIX: what tells it from another of the same name."""
@@ -199,6 +200,7 @@ class H2o(Server):
 
     name = "h2o"
     up = ("h1",)
+    answers_close = False
 
     def configuration(self):
         return """
