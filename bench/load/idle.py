@@ -8,6 +8,9 @@ import time
 
 from machine import LOAD_CORE, Failed, Running, pss_kb
 
+# Of 20,000 descriptors that a process may have; weir keeps a tenth of them from clients, for upstreams, and each side has some others.
+MANY = 17500
+
 Kept = collections.namedtuple("Kept", "cost rate", defaults=(None,))
 
 
