@@ -13,7 +13,7 @@ from machine import Failed, cpu_us
 from rows import ROWS
 from servers import Weir, weir_with
 
-HIBERNATE_SECONDS = 3
+HIBERNATE_SECONDS = 5
 AWAKE = weir_with("hibernate_after: infinity", hibernate="infinity")
 DROWSY = weir_with(f"hibernate_after: {HIBERNATE_SECONDS}s", hibernate=f"{HIBERNATE_SECONDS}s")
 AT_ONCE = weir_with("buffer_shrink_after: 0", top="buffer_shrink_after: 0s")
@@ -56,6 +56,7 @@ class Asleep:
     the other side takes as well is to be subtracted."""
 
     CONNECTIONS = 2000
+    PATIENCE_SECONDS = 60
 
     def __init__(self, text, http2=False):
         self.text, self.http2, self.goals = text, http2, {"hibernate": None, "wake": None}
@@ -78,19 +79,23 @@ class Asleep:
             self.sleep(proxies)
             for _ in range(rounds):
                 woken = [self.cost(proxy, crowd.ask) for proxy, crowd in zip(proxies, crowds)]
-                before = proxies[0].metric("weir_hibernations_total") or 0
                 asleep = self.sleep(proxies)
-                slept = (proxies[0].metric("weir_hibernations_total") or 0) - before
-                if slept < 0.95 * self.CONNECTIONS:
-                    raise Failed(f"weir: {slept} of {self.CONNECTIONS} idle connections hibernated")
                 seen.append([Slept(*figures) for figures in zip(asleep, woken)])
             for crowd in crowds:
                 crowd.leave()
         return seen
 
     def sleep(self, proxies):
+        """Until all of the first one's connections do."""
         before = [cpu_us(proxy.pid) for proxy in proxies]
-        time.sleep(HIBERNATE_SECONDS + 2)
+        time.sleep(HIBERNATE_SECONDS)
+        for _ in range(self.PATIENCE_SECONDS):
+            time.sleep(1)
+            asleep = proxies[0].metric("weir_connections_hibernated")
+            if asleep == self.CONNECTIONS:
+                break
+        else:
+            raise Failed(f"weir: {asleep} of {self.CONNECTIONS} idle connections hibernated")
         return [(cpu_us(proxy.pid) - start) / self.CONNECTIONS for proxy, start in zip(proxies, before)]
 
     def cost(self, proxy, work):
