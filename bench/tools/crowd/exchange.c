@@ -47,7 +47,8 @@ static size_t field(uint8_t *out, uint8_t name, const char *value)
 
     out[0] = 0x40 | name;
     out[1] = (uint8_t)length;
-    memcpy(out + 2, value, length);
+    for (size_t i = 0; i < length; i++)
+        out[2 + i] = (uint8_t)value[i];
     return 2 + length;
 }
 
