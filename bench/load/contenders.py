@@ -59,7 +59,7 @@ class WeirStorm(Weir):
 
     def configuration(self):
         keys = ", ".join([f"{key}: {value}" for key, value in self.admission.items()] + [self.more] * bool(self.more))
-        return super().configuration().replace("admission: {max_pending_handshakes: 1024}", f"admission: {{{keys}}}")
+        return super().configuration().replace("admission: {max_pending_handshakes: 1024, max_handshake_delay: infinity}", f"admission: {{{keys}}}")
 
 
 class WeirShort(WeirStorm):

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROXY_CORE = 0
 LOAD_CORE = 1
 MOST_FILES = 20000  # descriptors of one process, and less where the hard limit is lower

@@ -1,16 +1,17 @@
 """The proxies and the backend: each one's configuration for the same work, and how it is started.
 
-All proxies: one worker on PROXY_CORE, TLS 1.3 with the same ECDSA P-256 certificate and the cipher suite that the client likes
-best, HTTP/2 for a client that offers it and else HTTP/1.1, keep-alive to the same backend, no access log, timeouts out of the way.
+All proxies: one worker on PROXY_CORE, TLS 1.3 with the same certificate and the cipher suite that the client likes best, HTTP/2 for a client that offers it and else HTTP/1.1, keep-alive to the same backend, no access log, timeouts out of the way.
 Beyond that each is as its packager left it, except where a default would hold it back in this work (the pools' sizes, nginx's
 temporary files, nghttpx's window of a connection).
 """
 
+import functools
 import http.client
 import os
 import re
+import subprocess
 
-from machine import LOAD_CORE, MOST_FILES, PROXY_CORE, Failed, Running, free_port, run
+from machine import LOAD_CORE, MOST_FILES, PROXY_CORE, ROOT, Failed, Running, free_port, run
 
 SMALL = 1024
 BIG = 1 << 20
@@ -22,6 +23,7 @@ KEYS = {"ecdsa": ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], "rsa": ["rsa:204
 
 
 def make_certificate(folder, key="ecdsa"):
+    folder.mkdir(exist_ok=True)
     run(["openssl", "req", "-x509", "-newkey", *KEYS[key], "-nodes", "-days", "7", "-subj", "/CN=localhost",
          "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", folder / "key.pem",
          "-out", folder / "cert.pem"])
@@ -37,10 +39,12 @@ class Server:
     core = PROXY_CORE
     down = ("h1", "h2")
     up = ("h1", "h2")
+    answers_close = True  # a close_notify before any request, with its own end: else there is no telling when a handshake is done
 
-    def __init__(self, folder, backend_port=None, build=None, up="h1"):
+    def __init__(self, folder, backend_port=None, build=None, up="h1", suffix=""):
+        """FOLDER has the certificate. SUFFIX: what tells it from another of the same name."""
         self.home = folder
-        self.folder = folder / f"{self.name}-{up}"
+        self.folder = folder / f"{self.name}-{up}{suffix}"
         self.folder.mkdir(exist_ok=True)
         self.backend_port = backend_port
         self.build = build
@@ -69,6 +73,7 @@ class Server:
 class Nginx(Server):
     name = "nginx"
     up = ("h1",)
+    program = "nginx"
     http = """
     server {
         listen 127.0.0.1:%(port)d ssl http2 backlog=4096;
@@ -107,10 +112,22 @@ http {
     keepalive_requests 1000000000;""" + self.http + "\n}\n") % values
 
     def command(self, path):
-        return ["nginx", "-p", self.folder, "-c", path, "-e", "stderr"]
+        return [self.program, "-p", self.folder, "-c", path, "-e", "stderr"]
 
     def version(self):
-        return "nginx " + run(["sh", "-c", "nginx -v 2>&1"]).strip().rpartition("/")[2]
+        about = run(["sh", "-c", f"{self.program} -V 2>&1"])
+        library = re.search(r"^built with (OpenSSL \S+(?: \(compatible.*?\))?|BoringSSL)", about, re.M)
+        return f"{self.name} {about.splitlines()[0].rpartition('/')[2]}, {library.group(1) if library else '?'}"
+
+
+class NginxBoringssl(Nginx):
+    """The same nginx with the TLS library that weir has: what is left between them is not the library."""
+
+    name = "nginx-boringssl"
+
+    @functools.cached_property
+    def program(self):
+        return run([ROOT / "bench/tools/nginx-boringssl"]).strip()
 
 
 class Haproxy(Server):
@@ -120,7 +137,7 @@ class Haproxy(Server):
         return """
 global
     nbthread 1
-    maxconn 15000
+    maxconn 19000
     ulimit-n %(files)d
     no strict-limits
     ssl-default-bind-options ssl-min-ver TLSv1.3 prefer-client-ciphers
@@ -178,13 +195,51 @@ backend-keep-alive-timeout=1h
         return "nghttpx " + run(["nghttpx", "--version"]).strip().rpartition("/")[2]
 
 
+class H2o(Server):
+    """2.2 as Debian has it: it speaks HTTP/1.1 to the backend."""
+
+    name = "h2o"
+    up = ("h1",)
+    answers_close = False
+
+    def configuration(self):
+        return """
+num-threads: 1
+%(user)s
+max-connections: %(files)d
+error-log: /dev/stderr
+http1-request-timeout: 3600
+http2-idle-timeout: 3600
+hosts:
+  default:
+    listen:
+      host: 127.0.0.1
+      port: %(port)d
+      ssl: {certificate-file: %(home)s/cert.pem, key-file: %(home)s/key.pem, minimum-version: TLSv1.3, ocsp-update-interval: 0}
+    paths:
+      "/":
+        proxy.reverse.url: http://127.0.0.1:%(backend_port)d/
+        proxy.preserve-host: ON
+        proxy.timeout.keepalive: 3600000
+""" % dict(vars(self), files=MOST_FILES, user="user: root" if os.geteuid() == 0 else "")
+
+    def command(self, path):
+        return ["h2o", "-c", path]
+
+    def version(self):
+        return "h2o " + run(["h2o", "--version"]).split()[2]
+
+
 class Weir(Server):
-    name = "weir"
+    name = say = "weir"
+    workers = 1
+    top = ""  # more keys of the file
+    timeouts = ""  # more keys of defaults.timeouts
     listeners = """
   - name: edge
     bind: 127.0.0.1:%(port)d
     tls: {certificates: [{chain: %(home)s/cert.pem, key: %(home)s/key.pem}], versions: [tls1.3]}
-    admission: {max_pending_handshakes: 1024}
+    admission: {max_pending_handshakes: 1024, max_handshake_delay: infinity}
     routes: [{cluster: web}]
 clusters:
   - name: web
@@ -197,17 +252,47 @@ clusters:
         self.admin_port = free_port()
         self.protocol = "http2" if self.to_http2 else "http1"
         return """
-workers: 1
+workers: %(workers)d
 admin: 127.0.0.1:%(admin_port)d
+%(top)s
 defaults:
-  timeouts: {keep_alive: 1h, inactivity: 1h}
-listeners:""" % vars(self) + self.listeners % vars(self) + "\n"
+  timeouts: {keep_alive: 1h, inactivity: 1h%(timeouts)s}
+listeners:""" % dict(vars(self), workers=self.workers, top=self.top, timeouts=self.timeouts) + self.listeners % vars(self) + "\n"
 
     def command(self, path):
         return [self.build / "bin/weir", "run", "-c", path]
 
     def version(self):
         return run([self.build / "bin/weir", "version"]).strip()
+
+    def metric(self, name, label=""):
+        """The sum of the lines that have both; None: there is no such metric."""
+        status = http.client.HTTPConnection("127.0.0.1", self.admin_port)
+        status.request("GET", "/metrics")
+        text = status.getresponse().read().decode()
+        found = re.findall(rf"^{name}(?:\{{[^}}]*{label}[^}}]*\}})? (\d+)", text, re.M)
+        return sum(map(int, found)) if found else None
+
+
+    @classmethod
+    def understood(cls, build, folder):
+        """Whether the build knows every key of the configuration."""
+        probe = cls(folder, 1, build, suffix="-probe")
+        probe.port = 1
+        path = probe.folder / "config"
+        path.write_text(probe.configuration())
+        done = subprocess.run([build / "bin/weir", "check", "-c", path], capture_output=True, text=True, check=False)
+        if done.returncode != 0 and "unknown" not in done.stdout + done.stderr:
+            raise Failed(f"weir check: {done.stdout}{done.stderr}")
+        return done.returncode == 0
+
+
+def weir_with(say, hibernate=None, top="", workers=1):
+    """Weir as above with something of its own set otherwise; SAY names it in the table."""
+    name = "weir-" + re.sub(r"[^a-z0-9]+", "-", say)
+    timeouts = f", hibernate_after: {hibernate}" if hibernate else ""
+    return type("WeirWith", (Weir,), dict(name=name, say=say, timeouts=timeouts, top=top, workers=workers,
+                                          core=f"{PROXY_CORE}-{PROXY_CORE + workers - 1}"))
 
 
 class Base(Weir):
@@ -262,13 +347,7 @@ class WeirBackend(Weir):
       - respond: {body_size: 1KiB}"""
 
     def requests(self):
-        status = http.client.HTTPConnection("127.0.0.1", self.admin_port)
-        status.request("GET", "/metrics")
-        text = status.getresponse().read().decode()
-        found = re.search(r'^weir_requests_total\{.*class="2xx".*\} (\d+)', text, re.M)
-        if not found:
-            raise Failed("weir as backend does not tell how many requests it served")
-        return int(found.group(1))
+        return self.metric("weir_requests_total", 'class="2xx"')
 
 
 class Http2Backend(WeirBackend):
@@ -277,5 +356,5 @@ class Http2Backend(WeirBackend):
     name = "http2-backend"
 
 
-PROXIES = {"weir": Weir, "nginx": Nginx, "haproxy": Haproxy, "nghttpx": Nghttpx}
+PROXIES = {kind.name: kind for kind in (Weir, NginxBoringssl, Nginx, Haproxy, Nghttpx, H2o)}
 BACKENDS = {"nginx": NginxBackend, "weir": WeirBackend}

@@ -3,11 +3,10 @@
  *
  * A connection counts as done when the server has shown that it finished the handshake too: it answers our close_notify with its
  * own end, or sends a whole response where --get asks for one. (A session ticket would be no proof: BoringSSL's servers hold it
- * back until they have something to say.) It is then reset, or kept with --idle. At the end of --seconds no connection is opened
+ * back until they have something to say.) It is then reset. At the end of --seconds, or after --count, no connection is opened
  * and those in flight are finished, so that CPU time of the proxy divided by connections is exact.
  *
- * Prints one line of JSON: full and resumed connections that were done, failed and lost ones, the seconds it
- * took, and the cipher suite. */
+ * Prints one line of JSON: full and resumed connections that were done, failed ones, the seconds it took, and the cipher suite. */
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>
@@ -36,7 +35,7 @@ struct options {
     double seconds;
     bool resume;
     const char *get;
-    size_t idle; /* connections to keep; 0: reset them all */
+    size_t count; /* of connections, in place of a time; 0: none */
 };
 
 struct bench {
@@ -49,16 +48,13 @@ struct bench {
     int epoll;
     double end;
     size_t open;
-    size_t kept;
     size_t opened;
     size_t full;
     size_t resumed;
     size_t failed;
-    size_t lost; /* kept connections that the server ended */
-    bool stop;   /* standard input has ended */
 };
 
-enum state { HANDSHAKE, REQUEST, ANSWER, CLOSING, KEPT };
+enum state { HANDSHAKE, REQUEST, ANSWER, CLOSING };
 
 struct connection {
     struct bench *bench;
@@ -159,10 +155,7 @@ static void fail(struct connection *connection, const char *why)
 {
     struct bench *bench = connection->bench;
 
-    if (connection->state == KEPT) {
-        bench->lost++;
-        bench->kept--;
-    } else if (bench->failed++ == 0) {
+    if (bench->failed++ == 0) {
         (void)fprintf(stderr, "handshakes: first failure: %s\n", why);
         ERR_print_errors_fp(stderr);
     }
@@ -183,12 +176,7 @@ static void finish(struct connection *connection)
         bench->resumed++;
     else
         bench->full++;
-    if (bench->options.idle) {
-        connection->state = KEPT;
-        bench->kept++;
-    } else {
-        close_connection(connection);
-    }
+    close_connection(connection);
 }
 
 /* The response is whole: a head with a Content-Length, and so many bytes after it. */
@@ -253,7 +241,6 @@ static enum progress step(struct connection *connection)
     case ANSWER:
         return read_answer(connection);
     case CLOSING:
-    case KEPT:
         n = SSL_read(connection->ssl, connection->head, HEAD_ROOM);
         return n > 0 ? MORE : after(connection, n);
     }
@@ -280,24 +267,19 @@ static size_t wanted(const struct bench *bench)
     size_t at_once = first ? 1 : bench->options.in_flight;
     size_t done = bench->full + bench->resumed;
 
-    if (bench->options.idle == 0)
+    if (bench->options.count == 0)
         return now() < bench->end ? at_once : 0;
-    size_t left = done < bench->options.idle ? bench->options.idle - done : 0;
+    size_t left = done < bench->options.count ? bench->options.count - done : 0;
     return left < at_once ? left : at_once;
 }
 
-/* Standard input, registered without a connection, can only have ended. */
 static void turn(struct bench *bench)
 {
     struct epoll_event events[256];
     int n = epoll_wait(bench->epoll, events, 256, 100);
 
-    for (int i = 0; i < n; i++) {
-        if (events[i].data.ptr)
-            drive(events[i].data.ptr);
-        else
-            bench->stop = true;
-    }
+    for (int i = 0; i < n; i++)
+        drive(events[i].data.ptr);
 }
 
 static void run(struct bench *bench)
@@ -306,8 +288,8 @@ static void run(struct bench *bench)
     size_t seen = 0;
     double last = now();
 
-    while (want > 0 || bench->open > bench->kept) {
-        while (bench->open - bench->kept < want)
+    while (want > 0 || bench->open > 0) {
+        while (bench->open < want)
             open_connection(bench);
         turn(bench);
         want = wanted(bench);
@@ -320,18 +302,6 @@ static void run(struct bench *bench)
             exit(1);
         }
     }
-}
-
-static void keep_until_told(struct bench *bench)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLHUP};
-
-    (void)printf("{\"kept\": %zu}\n", bench->kept);
-    (void)fflush(stdout);
-    if (epoll_ctl(bench->epoll, EPOLL_CTL_ADD, STDIN_FILENO, &event) != 0)
-        die("--idle waits for the end of standard input, which must be a pipe");
-    while (!bench->stop)
-        turn(bench);
 }
 
 static void prepare(struct bench *bench)
@@ -359,7 +329,7 @@ static void usage(void)
                           "  --seconds S       how long connections are opened (2)\n"
                           "  --resume          all but the first resume the newest session\n"
                           "  --get PATH        one request on each, in place of ending it at once\n"
-                          "  --idle N          open N, keep them until standard input ends\n");
+                          "  --count N         N connections, however long that takes\n");
     exit(2);
 }
 
@@ -371,7 +341,7 @@ static struct options parse(int argc, char **argv)
         {"seconds", required_argument, NULL, 's'},
         {"resume", no_argument, NULL, 'r'},
         {"get", required_argument, NULL, 'g'},
-        {"idle", required_argument, NULL, 'i'},
+        {"count", required_argument, NULL, 'n'},
         {NULL, 0, NULL, 0},
     };
 
@@ -389,8 +359,8 @@ static struct options parse(int argc, char **argv)
         case 'g':
             options.get = optarg;
             break;
-        case 'i':
-            options.idle = strtoul(optarg, NULL, 10);
+        case 'n':
+            options.count = strtoul(optarg, NULL, 10);
             break;
         default:
             usage();
@@ -411,12 +381,9 @@ int main(int argc, char **argv)
     bench.end = start + bench.options.seconds;
     run(&bench);
     double took = now() - start;
-    if (bench.options.idle)
-        keep_until_told(&bench);
-    (void)printf("{\"full\": %zu, \"resumed\": %zu, \"failed\": %zu, \"lost\": %zu, "
+    (void)printf("{\"full\": %zu, \"resumed\": %zu, \"failed\": %zu, "
                  "\"seconds\": %.6f, \"cipher\": \"%s\"}\n",
-                 bench.full, bench.resumed, bench.failed, bench.lost, took,
-                 bench.cipher ? bench.cipher : "");
+                 bench.full, bench.resumed, bench.failed, took, bench.cipher ? bench.cipher : "");
     SSL_SESSION_free(bench.session);
     SSL_CTX_free(bench.tls);
     return 0;

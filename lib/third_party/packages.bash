@@ -6,8 +6,8 @@ build_packages=(
 )
 test_packages=(
     clang-format clang-tidy curl dpkg-dev nghttp2-client nghttp2-server nginx-light openssl procps python3 python3-jsonschema python3-yaml
-    shellcheck util-linux wrk
+    shellcheck util-linux valgrind wrk
 )
 # npm comes with nodejs where it is not Debian's.
 node_packages=(nodejs npm)
-bench_packages=(h2o haproxy hitch linux-perf nghttp2-proxy strace valgrind)
+bench_packages=(h2o haproxy hitch libpcre2-dev linux-perf nghttp2-proxy strace zlib1g-dev)
