@@ -3,9 +3,11 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core libevent_extra libevent_pthreads)
+pkg_check_modules(lz4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)
 pkg_check_modules(yaml REQUIRED IMPORTED_TARGET yaml-0.1)
 add_library(third_party_libevent ALIAS PkgConfig::libevent)
+add_library(third_party_lz4 ALIAS PkgConfig::lz4)
 add_library(third_party_nghttp2 ALIAS PkgConfig::nghttp2)
 add_library(third_party_yaml ALIAS PkgConfig::yaml)
 

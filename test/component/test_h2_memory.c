@@ -1,4 +1,4 @@
-/* What an idle HTTP/2 session holds: every byte nghttp2 allocates is counted by the allocator it is given (wr_h2_session.held). The bounds are
+/* What an idle HTTP/2 session holds: every byte nghttp2 allocates is counted by the allocator it is given (wr_h2_session.arena). The bounds are
  * those of lib/codec/README.md; they are for nghttp2 on 64 bits. */
 #include <criterion/criterion.h>
 
@@ -12,8 +12,8 @@ static size_t held(const struct h2_rig *rig)
 {
     cr_assert(rig->is_client ? rig->client != NULL : rig->server != NULL, "%s", rig->frames.p);
     if (rig->is_client)
-        return WR_CONTAINER_OF(rig->client, struct wr_h2_client, base)->session.held;
-    return WR_CONTAINER_OF(rig->server, struct wr_h2_server, base)->session.held;
+        return WR_CONTAINER_OF(rig->client, struct wr_h2_client, base)->session.arena.held;
+    return WR_CONTAINER_OF(rig->server, struct wr_h2_server, base)->session.arena.held;
 }
 
 static struct h2_rig *greeted(bool client)
