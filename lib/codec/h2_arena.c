@@ -1,6 +1,5 @@
 #include "codec/h2_arena.h"
 
-#include <limits.h>
 #include <lz4.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -39,6 +38,7 @@ struct top {
 #define FIRST ((sizeof(struct top) + HEAD + STEP - 1) / STEP * STEP - HEAD)
 
 _Static_assert(HEAD == STEP / 2, "blocks are aligned");
+_Static_assert(FIRST % sizeof(uint64_t) == 0, "what is used is whole words");
 _Static_assert(WR_H2_SLOT / STEP <= UINT16_MAX + 1, "steps are counted in 16 bits");
 
 static struct top *top_of(const struct wr_h2_arena *arena)
@@ -209,15 +209,73 @@ static void clean(const struct wr_h2_arena *arena)
     }
 }
 
+/* Sessions of one make have most of their words in common, once pointers into their slot are made relative to it. So what is compressed
+ * is how one differs from another of its thread that nobody had said anything to yet. Words are changed in ways that undo
+ * themselves. */
+#define WORD sizeof(uint64_t)
+#define MOST_COMMON (16384 / WORD)
+#define HOME (UINT64_C(1) << 62) /* no slot is there, and few numbers are */
+
+struct common {
+    size_t count; /* words */
+    uint64_t words[MOST_COMMON];
+};
+
+static _Thread_local struct common common;
+
+/* Values in the range of the slot's addresses, and those in the range of HOME, for each other. */
+static uint64_t relative(uint64_t word, uint64_t slot)
+{
+    if (word - slot < WR_H2_SLOT)
+        return word - slot + HOME;
+    if (WR_UNLIKELY(word - HOME < WR_H2_SLOT))
+        return word - HOME + slot;
+    return word;
+}
+
+void wr_h2_arena_learn(const struct wr_h2_arena *arena)
+{
+    if (common.count > 0 || arena->slot == NULL)
+        return;
+    clean(arena);
+    const uint64_t *words = (const uint64_t *)(const void *)arena->slot;
+    size_t count = top_of(arena)->used / WORD;
+    common.count = count < MOST_COMMON ? count : MOST_COMMON;
+    for (size_t i = 0; i < common.count; i++)
+        common.words[i] = relative(words[i], (uintptr_t)arena->slot);
+}
+
+static void take_out_common(const struct wr_h2_arena *arena, uint64_t *out, size_t count)
+{
+    const uint64_t *words = (const uint64_t *)(const void *)arena->slot;
+    size_t alike = count < common.count ? count : common.count;
+    for (size_t i = 0; i < alike; i++)
+        out[i] = relative(words[i], (uintptr_t)arena->slot) ^ common.words[i];
+    for (size_t i = alike; i < count; i++)
+        out[i] = relative(words[i], (uintptr_t)arena->slot);
+}
+
+static void put_in_common(const struct wr_h2_arena *arena, size_t count)
+{
+    uint64_t *words = (uint64_t *)(void *)arena->slot;
+    size_t alike = count < common.count ? count : common.count;
+    for (size_t i = 0; i < alike; i++)
+        words[i] = relative(words[i] ^ common.words[i], (uintptr_t)arena->slot);
+    for (size_t i = alike; i < count; i++)
+        words[i] = relative(words[i], (uintptr_t)arena->slot);
+}
+
 bool wr_h2_arena_sleep(struct wr_h2_arena *arena)
 {
+    static _Thread_local uint64_t image[WR_H2_SLOT / WORD];
     static _Thread_local char scratch[LZ4_COMPRESSBOUND(WR_H2_SLOT)];
     WR_ASSERT(arena->packed == NULL);
     if (arena->slot == NULL)
         return false;
     clean(arena);
     size_t used = top_of(arena)->used;
-    int n = LZ4_compress_default((const char *)arena->slot, scratch, (int)used, sizeof(scratch));
+    take_out_common(arena, image, used / WORD);
+    int n = LZ4_compress_default((const char *)image, scratch, (int)used, sizeof(scratch));
     WR_ASSERT(n > 0);
     arena->packed_size = (unsigned)n;
     arena->packed = wr_new_bytes(arena->packed_size);
@@ -234,6 +292,7 @@ void wr_h2_arena_wake(struct wr_h2_arena *arena)
     int n = LZ4_decompress_safe(arena->packed, (char *)arena->slot, (int)arena->packed_size,
                                 (int)WR_H2_SLOT);
     WR_ASSERT(n >= 0 && (unsigned)n == arena->packed_used);
+    put_in_common(arena, arena->packed_used / WORD);
     free(arena->packed);
     arena->packed = NULL;
 }

@@ -24,6 +24,8 @@ void *wr_h2_arena_alloc(struct wr_h2_arena *arena, size_t n); /* not cleared */
 void *wr_h2_arena_resize(struct wr_h2_arena *arena, void *p, size_t n);
 void wr_h2_arena_free(struct wr_h2_arena *arena, void *p);
 
+/* What it holds now, as it is or nearly, is in most arenas of this thread: none of it is a peer's. The first time counts. */
+void wr_h2_arena_learn(const struct wr_h2_arena *arena);
 /* No block is touched until wr_h2_arena_wake(). False: nothing was done, it has no slot. */
 bool wr_h2_arena_sleep(struct wr_h2_arena *arena);
 void wr_h2_arena_wake(struct wr_h2_arena *arena);

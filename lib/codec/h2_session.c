@@ -352,5 +352,7 @@ void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
         connection = MOST_WINDOW;
     (void)nghttp2_session_set_local_window_size(session->ng, NGHTTP2_FLAG_NONE, 0,
                                                 (int32_t)connection);
+    wr_h2_session_write(session);
+    wr_h2_arena_learn(&session->arena);
     wr_h2_session_later(session);
 }

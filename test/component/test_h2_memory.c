@@ -58,11 +58,11 @@ Test(h2_memory, of_a_session_with_a_client)
 {
     struct h2_rig *rig = greeted(false);
     expect_held(rig, 11 * KIB, "greeted");
-    expect_asleep(rig, 700, "greeted");
+    expect_asleep(rig, 300, "greeted");
     for (uint32_t id = 1; id < 200; id += 2)
         h2_rig_get(rig, id, "a: b\n");
     expect_held(rig, 13 * KIB, "after a hundred requests");
-    expect_asleep(rig, KIB, "after a hundred requests");
+    expect_asleep(rig, 600, "after a hundred requests");
     h2_rig_free(rig);
 }
 
@@ -70,7 +70,7 @@ Test(h2_memory, of_a_session_with_an_upstream)
 {
     struct h2_rig *rig = greeted(true);
     expect_held(rig, 11 * KIB, "greeted");
-    expect_asleep(rig, 700, "greeted");
+    expect_asleep(rig, 300, "greeted");
     for (uint32_t id = 1; id < 200; id += 2) {
         h2_rig_open(rig, "GET", 0, "");
         h2_rig_settle(rig);
@@ -78,6 +78,6 @@ Test(h2_memory, of_a_session_with_an_upstream)
         h2_rig_send(rig);
     }
     expect_held(rig, 13 * KIB, "after a hundred responses");
-    expect_asleep(rig, KIB, "after a hundred responses");
+    expect_asleep(rig, 600, "after a hundred responses");
     h2_rig_free(rig);
 }
