@@ -12,6 +12,7 @@ FENCES = [
     (r"lz4\.h$", r"lib/codec/h2_arena\.c$", 1),
     (r"nghttp2/", r"lib/codec/h2_", None),
     (r"llhttp\.h$", r"lib/codec/h1_", None),
+    (r"systemd/", r"lib/server/systemd\.c$", None),
     (r"yaml\.h$", r"lib/config/", 1),
 ]
 
