@@ -2,6 +2,7 @@
 
 #include <lz4.h>
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,18 +211,19 @@ static void clean(const struct wr_h2_arena *arena)
 }
 
 /* Sessions of one make have most of their words in common, once pointers into their slot are made relative to it. So what is compressed
- * is how one differs from another of its thread that nobody had said anything to yet. Words are changed in ways that undo
+ * is how one differs from the first there was, before anybody had said anything to it. Words are changed in ways that undo
  * themselves. */
 #define WORD sizeof(uint64_t)
 #define MOST_COMMON (16384 / WORD)
 #define HOME (UINT64_C(1) << 62) /* no slot is there, and few numbers are */
 
 struct common {
-    size_t count; /* words */
+    atomic_flag taken;
+    atomic_size_t count; /* words; from then on they stay as they are */
     uint64_t words[MOST_COMMON];
 };
 
-static _Thread_local struct common common;
+static struct common common = {.taken = ATOMIC_FLAG_INIT};
 
 /* Values in the range of the slot's addresses, and those in the range of HOME, for each other. */
 static uint64_t relative(uint64_t word, uint64_t slot)
@@ -235,20 +237,22 @@ static uint64_t relative(uint64_t word, uint64_t slot)
 
 void wr_h2_arena_learn(const struct wr_h2_arena *arena)
 {
-    if (common.count > 0 || arena->slot == NULL)
+    if (arena->slot == NULL || atomic_flag_test_and_set(&common.taken))
         return;
     clean(arena);
     const uint64_t *words = (const uint64_t *)(const void *)arena->slot;
     size_t count = top_of(arena)->used / WORD;
-    common.count = count < MOST_COMMON ? count : MOST_COMMON;
-    for (size_t i = 0; i < common.count; i++)
+    if (count > MOST_COMMON)
+        count = MOST_COMMON;
+    for (size_t i = 0; i < count; i++)
         common.words[i] = relative(words[i], (uintptr_t)arena->slot);
+    atomic_store(&common.count, count);
 }
 
 static void take_out_common(const struct wr_h2_arena *arena, uint64_t *out, size_t count)
 {
     const uint64_t *words = (const uint64_t *)(const void *)arena->slot;
-    size_t alike = count < common.count ? count : common.count;
+    size_t alike = arena->common;
     for (size_t i = 0; i < alike; i++)
         out[i] = relative(words[i], (uintptr_t)arena->slot) ^ common.words[i];
     for (size_t i = alike; i < count; i++)
@@ -258,7 +262,7 @@ static void take_out_common(const struct wr_h2_arena *arena, uint64_t *out, size
 static void put_in_common(const struct wr_h2_arena *arena, size_t count)
 {
     uint64_t *words = (uint64_t *)(void *)arena->slot;
-    size_t alike = count < common.count ? count : common.count;
+    size_t alike = arena->common;
     for (size_t i = 0; i < alike; i++)
         words[i] = relative(words[i] ^ common.words[i], (uintptr_t)arena->slot);
     for (size_t i = alike; i < count; i++)
@@ -274,6 +278,8 @@ bool wr_h2_arena_sleep(struct wr_h2_arena *arena)
         return false;
     clean(arena);
     size_t used = top_of(arena)->used;
+    size_t learnt = atomic_load(&common.count);
+    arena->common = (unsigned)(used / WORD < learnt ? used / WORD : learnt);
     take_out_common(arena, image, used / WORD);
     int n = LZ4_compress_default((const char *)image, scratch, (int)used, sizeof(scratch));
     WR_ASSERT(n > 0);

@@ -11,6 +11,7 @@ struct wr_h2_arena {
     void *packed;        /* what the slot holds, while it sleeps; else NULL */
     unsigned packed_size;
     unsigned packed_used; /* bytes of the slot */
+    unsigned common;      /* words that were taken out, see wr_h2_arena_learn() */
     unsigned spilled;     /* blocks that are malloc'ed */
     size_t held;          /* bytes of all blocks there are */
 };
@@ -24,7 +25,7 @@ void *wr_h2_arena_alloc(struct wr_h2_arena *arena, size_t n); /* not cleared */
 void *wr_h2_arena_resize(struct wr_h2_arena *arena, void *p, size_t n);
 void wr_h2_arena_free(struct wr_h2_arena *arena, void *p);
 
-/* What it holds now, as it is or nearly, is in most arenas of this thread: none of it is a peer's. The first time counts. */
+/* What it holds now, as it is or nearly, is in most arenas there will be: none of it is a peer's. The first time counts. */
 void wr_h2_arena_learn(const struct wr_h2_arena *arena);
 /* No block is touched until wr_h2_arena_wake(). False: nothing was done, it has no slot. */
 bool wr_h2_arena_sleep(struct wr_h2_arena *arena);

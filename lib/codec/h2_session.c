@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/compiler.h"
+#include "codec/h2_slots.h"
 #include "codec/h2_stream.h"
 
 #define MOST_HEAD_SENT ((size_t)1024 * 1024) /* what may come in is limited elsewhere */
@@ -20,14 +21,18 @@ static struct wr_h2_session *of(void *user)
 /* ---- memory ---- */
 
 /* nghttp2 keeps a buffer a session for the frame it is sending, most of what an idle session would cost. A frame is written
- * out whole before nghttp2 is left, so all sessions of a thread share one. If nghttp2 ever asks for another size, each has its own
- * again. */
+ * out whole before nghttp2 is left, so all sessions of a thread share one, which outlives the thread: what a worker leaves
+ * is ended by another. If nghttp2 ever asks for another size, each has its own again. */
 #define FRAME_BUFFER (9 + 1 + 16384)
-static _Thread_local uint8_t frame_buffer[FRAME_BUFFER];
 
-static bool is_shared(const void *p)
+_Static_assert(FRAME_BUFFER <= WR_H2_SLOT, "it fits");
+
+static uint8_t *frame_buffer_of_thread(void)
 {
-    return p == frame_buffer;
+    static _Thread_local uint8_t *buffer;
+    if (buffer == NULL)
+        buffer = wr_h2_slot_take();
+    return buffer;
 }
 
 static void *mem_malloc(size_t size, void *user)
@@ -45,7 +50,7 @@ static void *mem_calloc(size_t count, size_t size, void *user)
 
 static void mem_free(void *p, void *user)
 {
-    if (!is_shared(p))
+    if (p == NULL || p != of(user)->frame_buffer)
         wr_h2_arena_free(&of(user)->arena, p);
 }
 
@@ -53,9 +58,9 @@ static void *mem_realloc(void *p, size_t size, void *user)
 {
     struct wr_h2_session *session = of(user);
     bool being_made = session->ng == NULL;
-    if (p == NULL && size == FRAME_BUFFER && being_made)
-        return frame_buffer;
-    if (is_shared(p)) {
+    if (p == NULL && size == FRAME_BUFFER && being_made && session->frame_buffer != NULL)
+        return session->frame_buffer;
+    if (p != NULL && p == session->frame_buffer) {
         void *own = mem_malloc(size, user);
         memcpy(own, p, size < FRAME_BUFFER ? size : FRAME_BUFFER);
         return own;
@@ -262,6 +267,7 @@ void wr_h2_session_init(struct wr_h2_session *session, bool server, struct wr_tr
     nghttp2_option *option = new_option(options);
     session->server = server;
     wr_h2_arena_init(&session->arena);
+    session->frame_buffer = frame_buffer_of_thread();
     session->buckets = mem_calloc(WR_FLOOD__COUNT, sizeof(*session->buckets), session);
     nghttp2_mem mem = {session, mem_malloc, mem_free, mem_calloc, mem_realloc};
     int failed = server

@@ -66,6 +66,7 @@ struct wr_h2_session {
     struct wr_h2_stream *fields;  /* whose header block is on its way, or NULL */
     struct wr_h2_arena arena;     /* all that nghttp2 has allocated, and the */
     struct wr_h2_bucket *buckets; /* WR_FLOOD__COUNT */
+    uint8_t *frame_buffer;        /* shared; NULL: nghttp2 has one of its own */
     size_t stream_window;         /* that SETTINGS gave each stream */
     size_t extra;                 /* bytes that windows of streams have grown by, in all */
     unsigned probe;               /* for h2_window.c: counts its PINGs and their answers */
