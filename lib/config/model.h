@@ -3,6 +3,8 @@
 #ifndef WR_CONFIG_MODEL_H
 #define WR_CONFIG_MODEL_H
 
+#include <stdio.h>
+
 #include "base/flood.h"
 #include "config/schema.h"
 #include "io/socket.h"
@@ -276,5 +278,7 @@ extern const struct wr_schema_map wr_schema_limits;
 /* ROOT into MODEL, in the order of the table, not of the file; errors are noted. */
 void wr_model_read(struct wr_arena *arena, struct wr_errors *errors,
                    const struct wr_yaml_node *root, struct wr_model *model);
+/* As YAML that is read as the same. */
+void wr_model_dump(const struct wr_model *model, FILE *out);
 
 #endif
