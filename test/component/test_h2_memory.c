@@ -1,6 +1,7 @@
 /* What an idle HTTP/2 session holds: every byte nghttp2 allocates is counted by the allocator it is given (wr_h2_session.arena). The bounds are
  * those of lib/codec/README.md; they are for nghttp2 on 64 bits. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "codec/h2_client_internal.h"
@@ -79,5 +80,35 @@ Test(h2_memory, of_a_session_with_an_upstream)
     }
     expect_held(rig, 13 * KIB, "after a hundred responses");
     expect_asleep(rig, 600, "after a hundred responses");
+    h2_rig_free(rig);
+}
+
+/* ---- what a worker leaves is ended by another thread ---- */
+
+static void *worker(void *client)
+{
+    struct h2_rig *rig = greeted(*(bool *)client);
+    if (rig->is_client)
+        cr_assert_eq(rig->client->ops->hibernate(rig->client), WR_HIBERNATION_DONE);
+    return rig;
+}
+
+static struct h2_rig *left_by_a_thread(bool client)
+{
+    pthread_t thread;
+    void *rig;
+    cr_assert_eq(pthread_create(&thread, NULL, worker, &client), 0);
+    cr_assert_eq(pthread_join(thread, &rig), 0);
+    h2_rig_forget(rig);
+    return rig;
+}
+
+/* They say GOAWAY. */
+Test(h2_memory, of_a_thread_that_is_gone)
+{
+    h2_rig_free(left_by_a_thread(true));
+    struct h2_rig *rig = left_by_a_thread(false);
+    h2_rig_peer_ends(rig);
+    cr_expect(h2_rig_heard(rig, "GOAWAY[0,0] "), "%s", rig->frames.p);
     h2_rig_free(rig);
 }
