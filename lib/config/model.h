@@ -32,6 +32,7 @@ struct wr_model_limits {
     uint64_t request_rate;
     uint64_t requests_per_connection;
     uint64_t connections;
+    uint64_t evict_idle_after;
     uint64_t buffer;
 };
 
@@ -264,6 +265,7 @@ struct wr_model {
     struct wr_str workers; /* "auto" or a number */
     uint64_t signers;      /* or WR_COUNT_WORD() of enum wr_model_signers */
     uint64_t buffer_shrink_after;
+    uint64_t memory_limit; /* or WR_COUNT_WORD(0): auto */
     struct wr_model_defaults defaults;
     struct wr_model_admin admin;
     struct wr_model_access_log access_log;
