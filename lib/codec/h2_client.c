@@ -99,7 +99,7 @@ static void ask_or_give_up(struct wr_h2_client *client, uint64_t now)
     }
     static const uint8_t question[8] = {'w', 'e', 'i', 'r', 'p', 'i', 'n', 'g'};
     client->asked = true;
-    (void)nghttp2_submit_ping(client->session.ng, NGHTTP2_FLAG_NONE, question);
+    (void)nghttp2_submit_ping(wr_h2_session_ng(&client->session), NGHTTP2_FLAG_NONE, question);
     wr_h2_session_later(&client->session);
     wr_loop_deadline_set(client->loop, &client->ping_deadline,
                          wr_time_add(now, options->ping_timeout));
@@ -113,6 +113,13 @@ static void ping_expired(struct wr_deadline *deadline, uint64_t now)
         ask_or_give_up(client, now);
     else
         wr_loop_deadline_set(client->loop, deadline, due);
+}
+
+static void set_ping_deadline(struct wr_h2_client *client)
+{
+    wr_loop_deadline_set(
+        client->loop, &client->ping_deadline,
+        wr_time_add(wr_loop_now(client->loop), client->session.options->ping_interval));
 }
 
 /* ---- what the owner asks ---- */
@@ -133,6 +140,8 @@ static void open_exchange(struct wr_client_codec *codec, struct wr_exchange *exc
 unsigned wr_h2_client_limit(const struct wr_h2_client *client)
 {
     const struct wr_h2_session *session = &client->session;
+    if (wr_h2_session_sleeps(session))
+        return client->limit;
     if (client->dead || session->ending || !nghttp2_session_check_request_allowed(session->ng))
         return 0;
     uint32_t theirs =
@@ -146,6 +155,30 @@ static unsigned capacity(const struct wr_client_codec *codec)
     const struct wr_h2_client *client = WR_CONTAINER_OF(codec, struct wr_h2_client, base);
     unsigned limit = wr_h2_client_limit(client);
     return limit > client->session.count ? limit - client->session.count : 0;
+}
+
+/* While it sleeps nobody waits for the peer, so it is not asked whether it is there. */
+static enum wr_hibernation hibernate(struct wr_client_codec *codec)
+{
+    struct wr_h2_client *client = of(codec);
+    if (client->dead || client->asked)
+        return WR_HIBERNATION_BUSY;
+    unsigned limit = wr_h2_client_limit(client);
+    if (!wr_h2_session_sleep(&client->session))
+        return WR_HIBERNATION_BUSY;
+    client->limit = limit;
+    wr_loop_deadline_remove(client->loop, &client->ping_deadline);
+    return WR_HIBERNATION_DONE;
+}
+
+void wr_h2_client_woken(struct wr_h2_session *session)
+{
+    struct wr_h2_client *client = wr_h2_client_of(session);
+    if (client->released)
+        return;
+    set_ping_deadline(client);
+    if (client->events->woken != NULL)
+        client->events->woken(client->owner);
 }
 
 static void release(struct wr_garbage *garbage)
@@ -175,6 +208,7 @@ static const struct wr_client_codec_ops ops = {
     .name = "HTTP/2",
     .open = open_exchange,
     .capacity = capacity,
+    .hibernate = hibernate,
     .close = close_codec,
 };
 
@@ -191,8 +225,6 @@ struct wr_client_codec *wr_h2_client_new(struct wr_transport *transport,
     client->owner = owner;
     client->last_heard = wr_loop_now(loop);
     wr_deadline_init(&client->ping_deadline, ping_expired);
-    wr_loop_deadline_set(loop, &client->ping_deadline,
-                         wr_time_add(client->last_heard, options->h2.ping_interval));
     wr_h2_session_init(&client->session, false, transport, loop, &options->h2,
                        &wr_h2_client_session_events);
     client->session.limits = (struct wr_h2_limits){
@@ -202,5 +234,6 @@ struct wr_client_codec *wr_h2_client_new(struct wr_transport *transport,
     };
     wr_transport_set_events(transport, &wr_h2_client_transport_events, client);
     wr_h2_session_greet(&client->session, options->h2.stream_window);
+    set_ping_deadline(client);
     return &client->base;
 }

@@ -16,6 +16,7 @@ struct wr_h2_client {
 
     struct wr_deadline ping_deadline;
     uint64_t last_heard; /* when bytes came */
+    unsigned limit;      /* while the session sleeps */
     bool asked;          /* a PING is out since */
     bool lowered;        /* the peer has told a limit below what is open */
     bool dead;           /* no exchange will be opened any more */
@@ -40,6 +41,7 @@ extern const struct wr_source_ops wr_h2_client_source_ops; /* of responses */
 unsigned wr_h2_client_limit(const struct wr_h2_client *client);
 
 /* ---- h2_client.c: endings ---- */
+void wr_h2_client_woken(struct wr_h2_session *session);
 void wr_h2_client_tell_closed(struct wr_h2_client *client);
 /* The exchange is over, and its response whole. */
 void wr_h2_client_drop(struct wr_h2_stream *stream);

@@ -179,6 +179,7 @@ const struct wr_h2_session_events wr_h2_client_session_events = {
     .flooded = flooded,
     .over = over,
     .settled = settled,
+    .woken = wr_h2_client_woken,
 };
 
 /* ---- from the transport ---- */

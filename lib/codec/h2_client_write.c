@@ -19,8 +19,8 @@ static void submit(struct wr_h2_stream *stream)
         stream->left = (uint64_t)head->content_length;
     stream->waiting = false;
     stream->outgoing = WR_H2_OUT_OPEN;
-    int32_t id = nghttp2_submit_request(stream->session->ng, NULL, fields.v, fields.count,
-                                        last ? NULL : &wr_h2_stream_provider, stream);
+    int32_t id = nghttp2_submit_request(wr_h2_session_ng(stream->session), NULL, fields.v,
+                                        fields.count, last ? NULL : &wr_h2_stream_provider, stream);
     if (id < 0) {
         cannot_go(stream, WR_ERR_UPSTREAM_CLOSED);
         return;
@@ -28,14 +28,14 @@ static void submit(struct wr_h2_stream *stream)
     stream->id = id;
     /* RFC 9113 section 5.1.1: when the last of the 2^30 identifiers is taken, the connection goes with its last exchange. */
     wr_h2_client_of(stream->session)->dead |=
-        !nghttp2_session_check_request_allowed(stream->session->ng);
+        !nghttp2_session_check_request_allowed(wr_h2_session_ng(stream->session));
     wr_h2_session_later(stream->session);
 }
 
 /* RFC 8441 section 3: only to a peer that has said it knows of it. */
 static void submit_upgrade(struct wr_h2_stream *stream)
 {
-    nghttp2_session *ng = stream->session->ng;
+    nghttp2_session *ng = wr_h2_session_ng(stream->session);
     if (nghttp2_session_get_remote_settings(ng, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1)
         submit(stream);
     else

@@ -33,7 +33,7 @@ static void charge_late(struct wr_h2_session *session, const nghttp2_frame_hd *h
 {
     bool late = hd->type == NGHTTP2_RST_STREAM || hd->type == NGHTTP2_WINDOW_UPDATE;
     if (!late || hd->stream_id == 0 ||
-        nghttp2_session_find_stream(session->ng, hd->stream_id) != NULL)
+        nghttp2_session_find_stream(wr_h2_session_ng(session), hd->stream_id) != NULL)
         return;
     if (session->pardons > 0)
         session->pardons--;

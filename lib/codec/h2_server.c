@@ -119,7 +119,7 @@ void wr_h2_server_over(struct wr_h2_session *session)
 
 static void last_goaway(struct wr_h2_server *server)
 {
-    nghttp2_session *ng = server->session.ng;
+    nghttp2_session *ng = wr_h2_session_ng(&server->session);
     if (server->session.ending || server->drained)
         return;
     server->drained = true;
@@ -146,7 +146,7 @@ void wr_h2_server_frame(struct wr_h2_session *session, const nghttp2_frame *fram
 /* Only now: nghttp2 sends a PING before whatever else waits. */
 void wr_h2_server_sent_notice(struct wr_h2_session *session)
 {
-    (void)nghttp2_submit_ping(session->ng, NGHTTP2_FLAG_NONE, drain_ping);
+    (void)nghttp2_submit_ping(wr_h2_session_ng(session), NGHTTP2_FLAG_NONE, drain_ping);
 }
 
 void wr_h2_server_drain(struct wr_h2_server *server)
@@ -155,7 +155,7 @@ void wr_h2_server_drain(struct wr_h2_server *server)
     if (server->draining || session->closed || session->ending)
         return;
     server->draining = true;
-    (void)nghttp2_submit_shutdown_notice(session->ng);
+    (void)nghttp2_submit_shutdown_notice(wr_h2_session_ng(session));
     wr_loop_deadline_set(server->host->loop, &server->drain_deadline,
                          wr_loop_now(server->host->loop) + DRAIN_ROUND_TRIP);
     wr_h2_session_later(session);
@@ -182,6 +182,21 @@ static void timed_out(struct wr_server_codec *codec, enum wr_err why)
     if (why == WR_ERR_REQUEST_HEADER_TIMEOUT)
         wr_h2_server_finish_all(server, why);
     wr_h2_session_end(session, NGHTTP2_NO_ERROR);
+}
+
+static enum wr_hibernation hibernate(struct wr_server_codec *codec)
+{
+    struct wr_h2_server *server = of(codec);
+    bool asks = server->draining && !server->drained;
+    return !asks && wr_h2_session_sleep(&server->session) ? WR_HIBERNATION_DONE
+                                                          : WR_HIBERNATION_BUSY;
+}
+
+void wr_h2_server_woken(struct wr_h2_session *session)
+{
+    struct wr_h2_server *server = wr_h2_server_of(session);
+    if (!server->released)
+        server->events->woken(server->owner);
 }
 
 static void release(struct wr_garbage *garbage)
@@ -211,6 +226,7 @@ static const struct wr_server_codec_ops ops = {
     .name = "HTTP/2",
     .timed_out = timed_out,
     .drain = drain,
+    .hibernate = hibernate,
     .close = close_codec,
 };
 

@@ -53,6 +53,7 @@ void wr_h2_server_give_up_failed(struct wr_h2_server *server);
 void wr_h2_server_forgo_rest(struct wr_h2_stream *stream);
 void wr_h2_server_finish_all(struct wr_h2_server *server, enum wr_err why);
 void wr_h2_server_broken(struct wr_h2_server *server, enum wr_err why);
+void wr_h2_server_woken(struct wr_h2_session *session);
 void wr_h2_server_over(struct wr_h2_session *session);
 void wr_h2_server_drain(struct wr_h2_server *server);
 void wr_h2_server_sent_notice(struct wr_h2_session *session);

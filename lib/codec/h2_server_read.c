@@ -14,7 +14,8 @@ static struct wr_h2_server *server_of(const struct wr_h2_stream *stream)
 /* One stream more than the client may have: it loses that one only, and may send it again (RFC 9113 sections 5.1.2, 8.7). */
 static void refuse(struct wr_h2_session *session, int32_t id)
 {
-    (void)nghttp2_submit_rst_stream(session->ng, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+    (void)nghttp2_submit_rst_stream(wr_h2_session_ng(session), NGHTTP2_FLAG_NONE, id,
+                                    NGHTTP2_REFUSED_STREAM);
     wr_h2_stream_charge_reset(session, NULL);
 }
 
@@ -207,7 +208,7 @@ static void tell_phase(struct wr_h2_server *server)
 /* It has something to say, and no window for it. */
 static bool is_blocked(const struct wr_h2_stream *stream)
 {
-    nghttp2_session *ng = stream->session->ng;
+    nghttp2_session *ng = wr_h2_session_ng(stream->session);
     const struct wr_message *response = stream->out;
     bool more = response->content.length > 0 || response->state == WR_MESSAGE_ENDED;
     return more && stream->outgoing == WR_H2_OUT_OPEN &&
@@ -253,6 +254,7 @@ const struct wr_h2_session_events wr_h2_server_session_events = {
     .flooded = flooded,
     .over = wr_h2_server_over,
     .settled = settled,
+    .woken = wr_h2_server_woken,
 };
 
 /* ---- from the message ---- */

@@ -10,8 +10,8 @@ static void write_interim(struct wr_h2_stream *stream, const struct wr_head *hea
         return;
     struct wr_h2_fields fields;
     wr_h2_response_fields(&fields, head, -1, WR_STR_EMPTY, &stream->exchange->arena);
-    (void)nghttp2_submit_headers(stream->session->ng, NGHTTP2_FLAG_NONE, stream->id, NULL, fields.v,
-                                 fields.count, NULL);
+    (void)nghttp2_submit_headers(wr_h2_session_ng(stream->session), NGHTTP2_FLAG_NONE, stream->id,
+                                 NULL, fields.v, fields.count, NULL);
     wr_h2_session_later(stream->session);
 }
 
@@ -43,8 +43,8 @@ static void write_head(struct wr_h2_stream *stream, const struct wr_head *head, 
     stream->outgoing = WR_H2_OUT_OPEN;
     stream->head_sent = false; /* heads before it do not count */
     stream->left = length >= 0 && !end ? (uint64_t)length : WR_H2_ANY_LENGTH;
-    (void)nghttp2_submit_response(stream->session->ng, stream->id, fields.v, fields.count,
-                                  end ? NULL : &wr_h2_stream_provider);
+    (void)nghttp2_submit_response(wr_h2_session_ng(stream->session), stream->id, fields.v,
+                                  fields.count, end ? NULL : &wr_h2_stream_provider);
     wr_h2_session_later(stream->session);
 }
 

@@ -1,12 +1,10 @@
 #include "codec/h2_session.h"
 
-#include <malloc.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/compiler.h"
-#include "base/mem.h"
+#include "codec/h2_slots.h"
 #include "codec/h2_stream.h"
 
 #define MOST_HEAD_SENT ((size_t)1024 * 1024) /* what may come in is limited elsewhere */
@@ -20,56 +18,93 @@ static struct wr_h2_session *of(void *user)
     return user;
 }
 
-/* ---- memory, counted ---- */
+/* ---- memory ---- */
 
 /* nghttp2 keeps a buffer a session for the frame it is sending, most of what an idle session would cost. A frame is written
- * out whole before nghttp2 is left, so all sessions of a thread that face clients share one. Not those that face
- * upstreams: theirs holds the preface from the start. If nghttp2 ever asks for another size, each has its own again. */
+ * out whole before nghttp2 is left, so all sessions of a thread share one, which outlives the thread: what a worker leaves
+ * is ended by another. If nghttp2 ever asks for another size, each has its own again. */
 #define FRAME_BUFFER (9 + 1 + 16384)
-static _Thread_local uint8_t frame_buffer[FRAME_BUFFER];
 
-static bool is_shared(const void *p)
-{
-    return p == frame_buffer;
-}
+_Static_assert(FRAME_BUFFER <= WR_H2_SLOT, "it fits");
 
-static void *counted(struct wr_h2_session *session, void *p)
+static uint8_t *frame_buffer_of_thread(void)
 {
-    session->held += malloc_usable_size(p);
-    return p;
+    static _Thread_local uint8_t *buffer;
+    if (buffer == NULL)
+        buffer = wr_h2_slot_take();
+    return buffer;
 }
 
 static void *mem_malloc(size_t size, void *user)
 {
-    return counted(user, wr_new_bytes(size));
+    return wr_h2_arena_alloc(&of(user)->arena, size);
 }
 
 static void *mem_calloc(size_t count, size_t size, void *user)
 {
-    return counted(user, wr_new_zero(count, size));
+    WR_ASSERT(size == 0 || count <= SIZE_MAX / size);
+    void *p = mem_malloc(count * size, user);
+    memset(p, 0, count * size);
+    return p;
 }
 
 static void mem_free(void *p, void *user)
 {
-    if (is_shared(p))
-        return;
-    of(user)->held -= malloc_usable_size(p);
-    free(p);
+    if (p == NULL || p != of(user)->frame_buffer)
+        wr_h2_arena_free(&of(user)->arena, p);
 }
 
 static void *mem_realloc(void *p, size_t size, void *user)
 {
     struct wr_h2_session *session = of(user);
     bool being_made = session->ng == NULL;
-    if (p == NULL && size == FRAME_BUFFER && session->server && being_made)
-        return frame_buffer;
-    if (is_shared(p)) {
+    if (p == NULL && size == FRAME_BUFFER && being_made && session->frame_buffer != NULL)
+        return session->frame_buffer;
+    if (p != NULL && p == session->frame_buffer) {
         void *own = mem_malloc(size, user);
         memcpy(own, p, size < FRAME_BUFFER ? size : FRAME_BUFFER);
         return own;
     }
-    session->held -= malloc_usable_size(p);
-    return counted(session, wr_resize(p, size));
+    return wr_h2_arena_resize(&session->arena, p, size);
+}
+
+/* ---- sleep ---- */
+
+static bool is_at_work(const struct wr_h2_session *session)
+{
+    bool preface = session->heard && !session->greeted;
+    bool ends = session->closed || session->ending || session->err != WR_OK;
+    bool asks = session->probe % 2 != 0; /* a PING is out */
+    return ends || preface || asks || session->entered || session->count > 0 ||
+           session->fields != NULL || !wr_list_empty(&session->task.link) ||
+           wr_transport_output(session->transport) > 0;
+}
+
+bool wr_h2_session_sleep(struct wr_h2_session *session)
+{
+    if (wr_h2_session_sleeps(session))
+        return true;
+    if (is_at_work(session) || nghttp2_session_want_write(session->ng) ||
+        !wr_h2_arena_sleep(&session->arena))
+        return false;
+    session->asleep = session->ng;
+    session->ng = NULL;
+    return true;
+}
+
+static void wake(struct wr_h2_session *session)
+{
+    wr_h2_arena_wake(&session->arena);
+    session->ng = session->asleep;
+    session->asleep = NULL;
+}
+
+nghttp2_session *wr_h2_session_wake(struct wr_h2_session *session)
+{
+    WR_ASSERT(wr_h2_session_sleeps(session));
+    wake(session);
+    session->events->woken(session);
+    return session->ng;
 }
 
 /* ---- ending ---- */
@@ -79,7 +114,7 @@ void wr_h2_session_end(struct wr_h2_session *session, uint32_t code)
     if (session->closed)
         return;
     session->ending = true;
-    (void)nghttp2_session_terminate_session(session->ng, code);
+    (void)nghttp2_session_terminate_session(wr_h2_session_ng(session), code);
     wr_h2_session_later(session);
 }
 
@@ -114,9 +149,15 @@ void wr_h2_session_close(struct wr_h2_session *session)
 void wr_h2_session_free(struct wr_h2_session *session)
 {
     wr_h2_session_close(session);
-    nghttp2_session_del(session->ng);
+    if (wr_h2_session_sleeps(session) && session->arena.spilled > 0)
+        wake(session);
+    if (!wr_h2_session_sleeps(session)) { /* else it is all in the arena */
+        nghttp2_session_del(session->ng);
+        wr_h2_arena_free(&session->arena, session->buckets);
+    }
     session->ng = NULL;
-    WR_ASSERT(session->held == 0);
+    session->asleep = NULL;
+    wr_h2_arena_clear(&session->arena);
     wr_bytes_clear(&session->passing);
 }
 
@@ -142,9 +183,10 @@ void wr_h2_session_receive(struct wr_h2_session *session, const uint8_t *p, size
 {
     if (session->closed)
         return;
+    nghttp2_session *ng = wr_h2_session_ng(session);
     session->heard = true;
     session->entered = true;
-    ssize_t taken = nghttp2_session_mem_recv(session->ng, p, n);
+    ssize_t taken = nghttp2_session_mem_recv(ng, p, n);
     session->entered = false;
     if (session->closed)
         return;
@@ -156,7 +198,7 @@ void wr_h2_session_receive(struct wr_h2_session *session, const uint8_t *p, size
 /* ALL: though there is no room. */
 static void write_out(struct wr_h2_session *session, bool all)
 {
-    if (session->entered)
+    if (session->entered || wr_h2_session_sleeps(session))
         return;
     session->entered = true;
     while (!session->closed && (all || wr_transport_output_room(session->transport) > 0)) {
@@ -194,8 +236,8 @@ static void run(struct wr_task *task)
     if (session->closed)
         return;
     session->events->settled(session);
-    if (!session->closed && !nghttp2_session_want_read(session->ng) &&
-        !nghttp2_session_want_write(session->ng))
+    if (!session->closed && !wr_h2_session_sleeps(session) &&
+        !nghttp2_session_want_read(session->ng) && !nghttp2_session_want_write(session->ng))
         session->events->over(session);
 }
 
@@ -224,6 +266,9 @@ void wr_h2_session_init(struct wr_h2_session *session, bool server, struct wr_tr
     nghttp2_session_callbacks *callbacks = wr_h2_callbacks_new();
     nghttp2_option *option = new_option(options);
     session->server = server;
+    wr_h2_arena_init(&session->arena);
+    session->frame_buffer = frame_buffer_of_thread();
+    session->buckets = mem_calloc(WR_FLOOD__COUNT, sizeof(*session->buckets), session);
     nghttp2_mem mem = {session, mem_malloc, mem_free, mem_calloc, mem_realloc};
     int failed = server
                      ? nghttp2_session_server_new3(&session->ng, callbacks, session, option, &mem)
@@ -273,6 +318,15 @@ static void announce(struct wr_h2_session *session, const nghttp2_settings_entry
     wr_transport_write(session->transport, payload, (size_t)said);
 }
 
+/* The preface, which is in the buffer that others are about to use. */
+static void say_preface(struct wr_h2_session *session)
+{
+    const uint8_t *p;
+    ssize_t n = nghttp2_session_mem_send(session->ng, &p);
+    WR_ASSERT(n == NGHTTP2_CLIENT_MAGIC_LEN);
+    wr_transport_write(session->transport, p, (size_t)n);
+}
+
 void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
 {
     const struct wr_h2_options *options = session->options;
@@ -293,6 +347,7 @@ void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
     if (session->server) {
         announce(session, settings, WR_COUNT_OF(settings));
     } else {
+        say_preface(session);
         int failed = nghttp2_submit_settings(session->ng, NGHTTP2_FLAG_NONE, client_settings,
                                              WR_COUNT_OF(client_settings));
         WR_ASSERT(failed == 0);
@@ -303,5 +358,7 @@ void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window)
         connection = MOST_WINDOW;
     (void)nghttp2_session_set_local_window_size(session->ng, NGHTTP2_FLAG_NONE, 0,
                                                 (int32_t)connection);
+    wr_h2_session_write(session);
+    wr_h2_arena_learn(&session->arena);
     wr_h2_session_later(session);
 }

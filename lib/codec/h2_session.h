@@ -1,5 +1,5 @@
 /* What both HTTP/2 codecs stand on: an nghttp2 session on a transport. It feeds nghttp2 what comes, writes what nghttp2 wants
- * sent once a turn, counts what the peer wastes and what the session holds, and tells the codec what happens to streams.
+ * sent once a turn, counts what the peer wastes, and tells the codec what happens to streams.
  *
  * Owner: the codec that embeds it. nghttp2 must not be entered from within its own callbacks, so whatever happens there
  * only submits frames; they are written by a task at the end of the turn, when the codec may end things as well. */
@@ -11,8 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "base/err.h"
 #include "codec/h2.h"
+#include "codec/h2_arena.h"
 #include "codec/h2_budget.h"
 #include "codec/h2_head.h"
 #include "io/loop.h"
@@ -45,25 +47,30 @@ struct wr_h2_session_events {
     void (*over)(struct wr_h2_session *session);
     /* The end of a turn in which something happened. */
     void (*settled)(struct wr_h2_session *session);
+    /* It sleeps no more. */
+    void (*woken)(struct wr_h2_session *session);
 };
 
 struct wr_h2_session {
-    nghttp2_session *ng;
+    nghttp2_session *ng;     /* NULL while it sleeps: wr_h2_session_ng() */
+    nghttp2_session *asleep; /* then it is this */
     struct wr_transport *transport;
     struct wr_loop *loop;
     const struct wr_h2_options *options;
     const struct wr_h2_session_events *events;
-    struct wr_h2_limits limits;  /* of heads that come */
-    struct wr_list streams;      /* struct wr_h2_stream, those with an exchange */
-    unsigned count;              /* of them */
-    struct wr_bytes passing;     /* from a message to the transport; empty between calls */
-    struct wr_task task;         /* writes, then settles */
-    struct wr_h2_stream *fields; /* whose header block is on its way, or NULL */
-    size_t held;                 /* bytes nghttp2 has allocated */
-    size_t stream_window;        /* that SETTINGS gave each stream */
-    size_t extra;                /* bytes that windows of streams have grown by, in all */
-    unsigned probe;              /* for h2_window.c: counts its PINGs and their answers */
-    unsigned pardons;            /* so many frames of streams that are over are not counted */
+    struct wr_h2_limits limits;   /* of heads that come */
+    struct wr_list streams;       /* struct wr_h2_stream, those with an exchange */
+    unsigned count;               /* of them */
+    struct wr_bytes passing;      /* from a message to the transport; empty between calls */
+    struct wr_task task;          /* writes, then settles */
+    struct wr_h2_stream *fields;  /* whose header block is on its way, or NULL */
+    struct wr_h2_arena arena;     /* all that nghttp2 has allocated, and the */
+    struct wr_h2_bucket *buckets; /* WR_FLOOD__COUNT */
+    uint8_t *frame_buffer;        /* shared; NULL: nghttp2 has one of its own */
+    size_t stream_window;         /* that SETTINGS gave each stream */
+    size_t extra;                 /* bytes that windows of streams have grown by, in all */
+    unsigned probe;               /* for h2_window.c: counts its PINGs and their answers */
+    unsigned pardons;             /* so many frames of streams that are over are not counted */
     bool prioritised; /* the header block on its way is of a stream the peer has given a priority */
     bool server;
     bool entered;    /* nghttp2 is on the stack */
@@ -72,7 +79,6 @@ struct wr_h2_session {
     bool ending;     /* a GOAWAY that ends it is on its way: no stream matters any more */
     bool closed;     /* nothing is called any more */
     enum wr_err err; /* why it must end; WR_OK so far */
-    struct wr_h2_bucket buckets[WR_FLOOD__COUNT];
 };
 
 /* SERVER: faces a client. The other members but LIMITS are for the session alone. */
@@ -84,6 +90,20 @@ nghttp2_session_callbacks *wr_h2_callbacks_new(void);
 /* Silences at once; its memory goes with wr_h2_session_free(), when no nghttp2 function is on the stack. */
 void wr_h2_session_close(struct wr_h2_session *session);
 void wr_h2_session_free(struct wr_h2_session *session);
+
+/* Its memory is compressed until something is done with it: bytes, or anything that needs nghttp2. False: nothing was done, it is at
+ * work. */
+WR_MUST_USE bool wr_h2_session_sleep(struct wr_h2_session *session);
+static inline bool wr_h2_session_sleeps(const struct wr_h2_session *session)
+{
+    return session->asleep != NULL;
+}
+nghttp2_session *wr_h2_session_wake(struct wr_h2_session *session);
+/* The one way to nghttp2: wakes it if it sleeps. */
+static inline nghttp2_session *wr_h2_session_ng(struct wr_h2_session *session)
+{
+    return WR_LIKELY(session->ng != NULL) ? session->ng : wr_h2_session_wake(session);
+}
 
 /* The first SETTINGS: STREAM_WINDOW bytes a stream, and the connection's window. */
 void wr_h2_session_greet(struct wr_h2_session *session, size_t stream_window);

@@ -33,7 +33,7 @@ void wr_h2_stream_forget(struct wr_h2_stream *stream)
     if (session->fields == stream)
         session->fields = NULL;
     if (stream->id > 0)
-        (void)nghttp2_session_set_stream_user_data(session->ng, stream->id, NULL);
+        (void)nghttp2_session_set_stream_user_data(wr_h2_session_ng(session), stream->id, NULL);
     wr_bytes_clear(&stream->early);
     wr_h2_session_later(session);
 }
@@ -42,7 +42,7 @@ static char only_ends;
 
 void wr_h2_stream_leave_to_end(struct wr_h2_stream *stream)
 {
-    nghttp2_session *ng = stream->session->ng;
+    nghttp2_session *ng = wr_h2_session_ng(stream->session);
     wr_h2_stream_forget(stream);
     (void)nghttp2_session_set_stream_user_data(ng, stream->id, &only_ends);
     (void)nghttp2_session_resume_data(ng, stream->id);
@@ -56,7 +56,8 @@ bool wr_h2_stream_only_ends(const void *kept)
 void wr_h2_stream_reset(struct wr_h2_stream *stream, uint32_t code)
 {
     if (stream->id > 0)
-        (void)nghttp2_submit_rst_stream(stream->session->ng, NGHTTP2_FLAG_NONE, stream->id, code);
+        (void)nghttp2_submit_rst_stream(wr_h2_session_ng(stream->session), NGHTTP2_FLAG_NONE,
+                                        stream->id, code);
     wr_h2_session_later(stream->session);
 }
 
@@ -114,7 +115,7 @@ static void give_back(struct wr_h2_stream *stream, size_t n)
 {
     if (stream->exchange == NULL || stream->incoming == WR_H2_IN_WHOLE)
         return;
-    (void)nghttp2_session_consume_stream(stream->session->ng, stream->id, n);
+    (void)nghttp2_session_consume_stream(wr_h2_session_ng(stream->session), stream->id, n);
     wr_h2_session_later(stream->session);
 }
 
@@ -164,7 +165,8 @@ static ssize_t last_frame(struct wr_h2_stream *stream, size_t n, uint32_t *flags
         wr_h2_trailer_fields(&fields, trailers, &stream->exchange->arena);
         if (fields.count > 0) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-            (void)nghttp2_submit_trailer(stream->session->ng, stream->id, fields.v, fields.count);
+            (void)nghttp2_submit_trailer(wr_h2_session_ng(stream->session), stream->id, fields.v,
+                                         fields.count);
         }
     }
     return (ssize_t)n;
@@ -226,7 +228,7 @@ static void go_on(struct wr_h2_stream *stream)
         return;
     if (stream->deferred) {
         stream->deferred = false;
-        (void)nghttp2_session_resume_data(stream->session->ng, stream->id);
+        (void)nghttp2_session_resume_data(wr_h2_session_ng(stream->session), stream->id);
     }
     wr_h2_session_later(stream->session);
 }

@@ -31,7 +31,7 @@ static void narrow(struct wr_h2_stream *stream, size_t less)
  * What nghttp2 has kept back to make a window smaller it does not give when the window grows: it only counts as held again. */
 static void change_window(struct wr_h2_stream *stream, int64_t by)
 {
-    nghttp2_session *ng = stream->session->ng;
+    nghttp2_session *ng = wr_h2_session_ng(stream->session);
     int64_t window = by + nghttp2_session_get_stream_effective_local_window_size(ng, stream->id);
     (void)nghttp2_session_set_local_window_size(ng, NGHTTP2_FLAG_NONE, stream->id,
                                                 window < INT32_MAX ? (int32_t)window : INT32_MAX);
@@ -45,7 +45,7 @@ static void change_window(struct wr_h2_stream *stream, int64_t by)
 /* A smaller window than SETTINGS gave is a stall from the start: nghttp2 must not be told of it before content is taken. */
 void wr_h2_window_open(struct wr_h2_stream *stream)
 {
-    nghttp2_session *ng = stream->session->ng;
+    nghttp2_session *ng = wr_h2_session_ng(stream->session);
     size_t given = stream->session->stream_window;
     size_t window = stream->in->limit < INT32_MAX ? stream->in->limit : INT32_MAX;
     if (window < given) {
@@ -122,7 +122,7 @@ static void ask(struct wr_h2_stream *stream, size_t n)
         stream->misses = 0; /* the first may begin in the middle of a burst */
     session->probe++;
     count(stream, n);
-    (void)nghttp2_submit_ping(session->ng, NGHTTP2_FLAG_NONE, probe_ping);
+    (void)nghttp2_submit_ping(wr_h2_session_ng(session), NGHTTP2_FLAG_NONE, probe_ping);
     wr_h2_session_later(session);
 }
 

@@ -9,6 +9,7 @@ import source
 FENCES = [
     (r"event2/|ev(ent|http|dns|util|rpc)\.h$", r"lib/(io|transport)/|lib/server/admin\.c$", None),
     (r"openssl/", r"lib/transport/", None),
+    (r"lz4\.h$", r"lib/codec/h2_arena\.c$", 1),
     (r"nghttp2/", r"lib/codec/h2_", None),
     (r"llhttp\.h$", r"lib/codec/h1_", None),
     (r"systemd/", r"lib/server/systemd\.c$", None),

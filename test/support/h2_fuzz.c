@@ -37,6 +37,7 @@ struct run {
     struct wr_exchange *asked[ASKED];
     uint64_t hash; /* of what was let through, whatever the order of streams */
     bool spent;    /* client: no other exchange would be opened */
+    bool sleeps;   /* whenever it may */
 };
 
 /* ---- what is let through ---- */
@@ -210,6 +211,7 @@ static const struct wr_server_codec_events server_events = {
     .head_complete = nothing,
     .idle = nothing,
     .done = on_done,
+    .woken = nothing,
 };
 
 /* ---- client ---- */
@@ -340,6 +342,12 @@ static void say(struct run *run, int peer, const void *p, size_t n)
     if (run->transport != NULL && n > 0)
         (void)!send(peer, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
     turns(run, peer);
+    if (!run->sleeps || run->transport == NULL)
+        return;
+    if (run->server != NULL)
+        (void)run->server->ops->hibernate(run->server);
+    if (run->client != NULL)
+        (void)run->client->ops->hibernate(run->client);
 }
 
 static void begin(struct run *run, int fd, int peer, bool server, unsigned kinds)
@@ -388,7 +396,7 @@ struct outcome {
 
 static struct outcome go(const uint8_t *data, size_t n, size_t piece, bool server, unsigned kinds)
 {
-    struct run run = {0};
+    struct run run = {.sleeps = piece < n};
     int fds[2];
     MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     begin(&run, fds[0], fds[1], server, kinds);

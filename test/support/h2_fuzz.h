@@ -1,5 +1,5 @@
-/* What both fuzzers of HTTP/2 do: a codec on a socket pair is given frames off the wire, twice, once whole and once in pieces. What
- * it lets through must be the same, in neutral form, and nothing may be left when it is closed. */
+/* What both fuzzers of HTTP/2 do: a codec on a socket pair is given frames off the wire, twice, once whole and once in pieces, between
+ * which it sleeps whenever it may. What it lets through must be the same, in neutral form, and nothing may be left when it is closed. */
 #ifndef TEST_SUPPORT_H2_FUZZ_H
 #define TEST_SUPPORT_H2_FUZZ_H
 

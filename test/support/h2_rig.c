@@ -154,12 +154,19 @@ static void on_done(void *owner, enum wr_err why)
     }
 }
 
+static void on_woken(void *owner)
+{
+    struct h2_rig *rig = owner;
+    rig->wakes++;
+}
+
 static const struct wr_server_codec_events server_events = {
     .exchange = on_exchange,
     .head_begun = on_head_begun,
     .head_complete = on_head_complete,
     .idle = on_idle,
     .done = on_done,
+    .woken = on_woken,
 };
 
 static void close_client(struct h2_rig *rig)
@@ -203,6 +210,7 @@ static const struct wr_client_codec_events client_events = {
     .broken = on_broken,
     .limit_told = on_limit_told,
     .flooded = on_flooded,
+    .woken = on_woken,
 };
 
 static void on_established(void *owner)
@@ -344,6 +352,8 @@ static bool hear(struct h2_rig *rig)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             break;
         something = true;
+        if (n > 0 && rig->raw != NULL)
+            text_add(rig->raw, buffer, (size_t)n);
         if (n > 0)
             h2_reader_read(rig->reader, buffer, (size_t)n, &rig->frames);
         else

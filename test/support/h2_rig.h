@@ -43,7 +43,8 @@ struct h2_rig {
     struct text out;    /* what h2_rig_send() sends */
     struct text frames; /* what came to the wire peer (h2_wire.h) */
     struct h2_reader *reader;
-    bool deaf; /* nothing is read from the codec */
+    struct text *raw; /* what came, byte for byte; NULL: nobody wants it */
+    bool deaf;        /* nothing is read from the codec */
     bool heard_end;
     struct text events;   /* what the codec told its owner */
     struct text requests; /* server: a line for each request that came whole */
@@ -51,6 +52,7 @@ struct h2_rig {
     struct h2_call calls[H2_MOST_CALLS];
     unsigned count;
     unsigned finished;
+    unsigned wakes; /* how often the codec has told its owner */
     /* Server: what is done with a new exchange; NULL: the request is echoed as 200 when it is whole. What is refused is answered
      * with the status of its error. */
     void (*on_exchange)(struct h2_call *call);
