@@ -82,6 +82,8 @@ struct wr_tls_info {
 };
 
 /* Name and version of the TLS library as built. */
+/* What the library holds of memory for the calling thread; modulo 2^64, since another may have freed what this one allocated. */
+size_t wr_tls_bytes(void);
 const char *wr_tls_library_version(void);
 
 #endif
