@@ -82,7 +82,7 @@ struct wr_tls_info {
 };
 
 /* Name and version of the TLS library as built. */
-/* What the library holds of memory for the calling thread; modulo 2^64, since another may have freed what this one allocated. */
+/* What the library has allocated for the calling thread and not freed: of a worker, its connections. */
 size_t wr_tls_bytes(void);
 const char *wr_tls_library_version(void);
 
