@@ -163,7 +163,7 @@ static void blame(struct wr_connection *connection, enum wr_err why)
 static void phase_expired(struct wr_connection *connection)
 {
     const struct phase *phase = ending(connection);
-    struct wr_server_codec *codec = connection->serving.codec;
+    struct wr_server_codec *codec = is_served(connection->state) ? connection->serving.codec : NULL;
     switch (connection->state) {
     case WR_CONNECTION_SILENT:
     case WR_CONNECTION_WAITING:
