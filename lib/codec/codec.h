@@ -64,7 +64,7 @@ struct wr_server_codec_ops {
     void (*timed_out)(struct wr_server_codec *codec, enum wr_err why);
     /* No new requests: idle ones end now, others after their response (`Connection: close`, GOAWAY). */
     void (*drain)(struct wr_server_codec *codec);
-    /* Said while no request is in flight, when nothing has come for a while. NULL says WR_HIBERNATION_DROP. */
+    /* Said while no request is in flight, when nothing has come for a while. NULL: always WR_HIBERNATION_BUSY. */
     enum wr_hibernation (*hibernate)(struct wr_server_codec *codec);
     /* Gives up exchanges in flight with WHY. Can be called twice; memory returns at the end of the turn. */
     void (*close)(struct wr_server_codec *codec, enum wr_err why);

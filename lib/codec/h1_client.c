@@ -1,11 +1,8 @@
 /* Life and endings. */
 #include "codec/h1_client.h"
 
-#include <stdlib.h>
-
 #include "base/assert.h"
 #include "base/compiler.h"
-#include "base/mem.h"
 #include "codec/h1_client_internal.h"
 
 static struct wr_h1_client *of(struct wr_client_codec *codec)
@@ -117,6 +114,8 @@ void wr_h1_client_rest_done(struct wr_h1_client *client)
     settle(client, true);
 }
 
+_Static_assert(sizeof(struct wr_h1_client) <= WR_CODEC_ROOM, "it is lent no more");
+
 /* ---- what the owner asks ---- */
 
 static void open_exchange(struct wr_client_codec *codec, struct wr_exchange *exchange)
@@ -140,12 +139,21 @@ static unsigned capacity(const struct wr_client_codec *codec)
     return client->exchange == NULL && !client->dead ? 1 : 0;
 }
 
+static enum wr_hibernation hibernate(struct wr_client_codec *codec)
+{
+    const struct wr_h1_client *client = of(codec);
+    bool idle =
+        !client->dead && client->exchange == NULL && wr_h1_reader_is_fresh(&client->reader) &&
+        wr_transport_output(client->transport) == 0 && wr_transport_is_quiet(client->transport);
+    return idle ? WR_HIBERNATION_DROP : WR_HIBERNATION_BUSY;
+}
+
 static void release(struct wr_garbage *garbage)
 {
     struct wr_h1_client *client = WR_CONTAINER_OF(garbage, struct wr_h1_client, garbage);
     wr_h1_reader_clear(&client->reader);
     wr_h1_writer_clear(&client->writer);
-    free(client);
+    wr_transport_host_return(client->lender, client);
 }
 
 static void close_codec(struct wr_client_codec *codec, enum wr_err why)
@@ -164,6 +172,7 @@ static const struct wr_client_codec_ops ops = {
     .name = "HTTP/1.1",
     .open = open_exchange,
     .capacity = capacity,
+    .hibernate = hibernate,
     .close = close_codec,
 };
 
@@ -172,7 +181,8 @@ struct wr_client_codec *wr_h1_client_new(struct wr_transport *transport,
                                          struct wr_loop *loop,
                                          const struct wr_client_codec_events *events, void *owner)
 {
-    struct wr_h1_client *client = WR_NEW(struct wr_h1_client);
+    struct wr_transport_host *lender = wr_transport_host_of(transport);
+    struct wr_h1_client *client = wr_transport_host_lend(lender);
     struct wr_h1_limits limits = {
         .head = options->head_limit,
         .target = options->head_limit,
@@ -182,6 +192,7 @@ struct wr_client_codec *wr_h1_client_new(struct wr_transport *transport,
     };
     client->base.ops = &ops;
     client->transport = transport;
+    client->lender = lender;
     client->loop = loop;
     client->events = events;
     client->owner = owner;

@@ -16,6 +16,7 @@ enum wr_h1_sending {
 struct wr_h1_client {
     struct wr_client_codec base;
     struct wr_transport *transport;
+    struct wr_transport_host *lender; /* of this memory */
     struct wr_loop *loop;
     const struct wr_client_codec_events *events;
     void *owner;

@@ -101,6 +101,12 @@ static inline bool wr_h1_reader_is_idle(const struct wr_h1_reader *reader)
     return reader->state == WR_H1_START;
 }
 
+/* Nor anything else that a new reader would not know. */
+static inline bool wr_h1_reader_is_fresh(const struct wr_h1_reader *reader)
+{
+    return reader->state == WR_H1_START && reader->section.seen == 0 && reader->empty_lines == 0;
+}
+
 /* For the two functions above: how content is framed, which llhttp must have understood the same way. */
 enum wr_h1_framing { WR_H1_BY_NOTHING, WR_H1_BY_LENGTH, WR_H1_BY_CHUNKS, WR_H1_BY_CLOSE };
 WR_MUST_USE bool wr_h1_reader_expect(struct wr_h1_reader *reader, enum wr_h1_framing framing,

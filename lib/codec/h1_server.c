@@ -1,10 +1,7 @@
 /* Life and endings. */
 #include "codec/h1_server.h"
 
-#include <stdlib.h>
-
 #include "base/compiler.h"
-#include "base/mem.h"
 #include "codec/h1_server_internal.h"
 
 static struct wr_h1_server *of(struct wr_server_codec *codec)
@@ -91,6 +88,8 @@ const struct wr_exchange_owner wr_h1_server_owner_ops = {
     .request_over = request_over,
 };
 
+_Static_assert(sizeof(struct wr_h1_server) <= WR_CODEC_ROOM, "it is lent no more");
+
 /* ---- what the owner asks ---- */
 
 static void timed_out(struct wr_server_codec *codec, enum wr_err why)
@@ -118,12 +117,23 @@ static void drain(struct wr_server_codec *codec)
         wr_h1_server_end(server);
 }
 
+/* All that a new one would not know is told by the owner. The end of a line that belongs to no request yet is unread, too. */
+static enum wr_hibernation hibernate(struct wr_server_codec *codec)
+{
+    const struct wr_h1_server *server = of(codec);
+    bool idle = !server->over && server->exchange == NULL &&
+                server->request == WR_H1_REQUEST_NONE && wr_h1_reader_is_fresh(&server->reader) &&
+                wr_transport_output(server->transport) == 0 &&
+                wr_transport_is_quiet(server->transport);
+    return idle ? WR_HIBERNATION_DROP : WR_HIBERNATION_BUSY;
+}
+
 static void release(struct wr_garbage *garbage)
 {
     struct wr_h1_server *server = WR_CONTAINER_OF(garbage, struct wr_h1_server, garbage);
     wr_h1_reader_clear(&server->reader);
     wr_h1_writer_clear(&server->writer);
-    free(server);
+    wr_transport_host_return(server->lender, server);
 }
 
 static void close_codec(struct wr_server_codec *codec, enum wr_err why)
@@ -141,6 +151,7 @@ static const struct wr_server_codec_ops ops = {
     .name = "HTTP/1.1",
     .timed_out = timed_out,
     .drain = drain,
+    .hibernate = hibernate,
     .close = close_codec,
 };
 
@@ -150,7 +161,8 @@ struct wr_server_codec *wr_h1_server_new(struct wr_transport *transport,
                                          const struct wr_client_info *client,
                                          const struct wr_server_codec_events *events, void *owner)
 {
-    struct wr_h1_server *server = WR_NEW(struct wr_h1_server);
+    struct wr_transport_host *lender = wr_transport_host_of(transport);
+    struct wr_h1_server *server = wr_transport_host_lend(lender);
     struct wr_h1_limits limits = {
         .head = options->head_limit,
         .target = options->uri_limit,
@@ -160,11 +172,13 @@ struct wr_server_codec *wr_h1_server_new(struct wr_transport *transport,
     };
     server->base.ops = &ops;
     server->transport = transport;
+    server->lender = lender;
     server->options = options;
     server->host = host;
     server->client = client;
     server->events = events;
     server->owner = owner;
+    server->requests = client->requests;
     server->began = WR_NEVER;
     server->websocket_key = WR_STR_EMPTY;
     wr_h1_reader_init(&server->reader, true, &limits);

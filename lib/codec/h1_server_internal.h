@@ -29,6 +29,7 @@ enum wr_h1_response_state {
 struct wr_h1_server {
     struct wr_server_codec base;
     struct wr_transport *transport;
+    struct wr_transport_host *lender; /* of this memory */
     const struct wr_server_codec_options *options;
     struct wr_exchange_host *host;
     const struct wr_client_info *client;

@@ -15,6 +15,7 @@ struct wr_model_timeouts {
     uint64_t handshake;
     uint64_t request_header;
     uint64_t keep_alive;
+    uint64_t hibernate_after;
     uint64_t inactivity;
     uint64_t request;
     uint64_t tunnel;
@@ -209,6 +210,7 @@ struct wr_model_cluster_timeouts {
     uint64_t connect;
     uint64_t response;
     uint64_t keep_alive;
+    uint64_t hibernate_after;
     uint64_t max_connection_age;
 };
 

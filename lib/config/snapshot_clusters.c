@@ -174,6 +174,7 @@ static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *err
         .connect_timeout = model->timeouts.connect,
         .response_timeout = model->timeouts.response,
         .keep_alive_timeout = model->timeouts.keep_alive,
+        .hibernate_after = model->timeouts.hibernate_after,
         .max_connection_age = model->timeouts.max_connection_age,
         .max_connections = wr_snapshot_u32(model->pool.max_connections),
         .max_idle = wr_snapshot_u32(model->pool.max_idle),

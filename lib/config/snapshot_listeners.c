@@ -103,6 +103,7 @@ static struct wr_downstream_timeouts timeouts_of(const struct wr_model_timeouts 
         .handshake = from->handshake,
         .request_header = from->request_header,
         .keep_alive = from->keep_alive,
+        .hibernate_after = from->hibernate_after,
         .inactivity = from->inactivity,
         .request = from->request,
         .tunnel = from->tunnel,

@@ -55,6 +55,8 @@ static const struct wr_schema_field timeouts_fields[] = {
     DURATION(timeouts, handshake, "10s", WR_MSEC, "accept to the finished handshake"),
     DURATION(timeouts, request_header, "10s", WR_MSEC, "first byte of a request head to its end"),
     DURATION(timeouts, keep_alive, "60s", WR_MSEC, "between requests"),
+    DURATION(timeouts, hibernate_after, "15s", WR_MSEC,
+             "between requests, until memory is given back"),
     DURATION(timeouts, inactivity, "60s", WR_MSEC, "a request without progress either way"),
     DURATION(timeouts, request, "infinity", WR_MSEC,
              "a request in all, or until it becomes a tunnel"),
@@ -357,6 +359,8 @@ static const struct wr_schema_field cluster_timeouts_fields[] = {
     DURATION(cluster_timeouts, connect, "2s", WR_MSEC, "TCP and TLS together"),
     DURATION(cluster_timeouts, response, "60s", WR_MSEC, "request sent to response head"),
     DURATION(cluster_timeouts, keep_alive, "30s", 0, "idle in the pool"),
+    DURATION(cluster_timeouts, hibernate_after, "15s", WR_MSEC,
+             "idle in the pool, until memory is given back"),
     DURATION(cluster_timeouts, max_connection_age, "infinity", WR_MSEC, "then not reused"),
 };
 static const struct wr_schema_map cluster_timeouts_map =

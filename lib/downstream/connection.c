@@ -35,6 +35,8 @@ static const struct phase {
                                    WR_ERR_HANDSHAKE_TIMEOUT, WR_REFUSAL_HANDSHAKE_TIMEOUT},
     [WR_CONNECTION_IDLE] = {TIMEOUT(keep_alive), SINCE_ENTRY, GAUGE(connections_idle),
                             WR_ERR_KEEP_ALIVE_TIMEOUT, WR_REFUSAL__COUNT},
+    [WR_CONNECTION_HIBERNATED] = {TIMEOUT(keep_alive), SINCE_ENTRY, GAUGE(connections_idle),
+                                  WR_ERR_KEEP_ALIVE_TIMEOUT, WR_REFUSAL__COUNT},
     [WR_CONNECTION_HEAD] = {TIMEOUT(request_header), SINCE_ENTRY, GAUGE(connections_active),
                             WR_ERR_REQUEST_HEADER_TIMEOUT, WR_REFUSAL__COUNT},
     /* The exchange has a deadline of its own. */
@@ -50,6 +52,11 @@ static const struct phase {
     [WR_CONNECTION_REFUSED] = {TIMEOUT(linger), SINCE_ENTRY, NONE, WR_OK, WR_REFUSAL__COUNT},
 };
 
+static bool is_refused(enum wr_connection_state state)
+{
+    return state == WR_CONNECTION_REFUSING || state == WR_CONNECTION_REFUSED;
+}
+
 static void keep_gauge(struct wr_connection *connection, uint64_t change)
 {
     if (connection->state == WR_CONNECTION_NONE || phases[connection->state].gauge == NONE)
@@ -58,9 +65,22 @@ static void keep_gauge(struct wr_connection *connection, uint64_t change)
     wr_metric_add((_Atomic uint64_t *)(void *)(metrics + phases[connection->state].gauge), change);
 }
 
-static bool is_refused(enum wr_connection_state state)
+/* It enters or leaves its state. */
+static void count(struct wr_connection *connection, bool enters)
 {
-    return state == WR_CONNECTION_REFUSING || state == WR_CONNECTION_REFUSED;
+    struct wr_listener_metrics *metrics = connection->downstream->env.metrics;
+    uint64_t change = enters ? 1 : UINT64_MAX;
+    keep_gauge(connection, change);
+    if (connection->state == WR_CONNECTION_HIBERNATED) {
+        wr_metric_add(&metrics->connections_hibernated, change);
+        wr_metric_inc(enters ? &metrics->hibernations : &metrics->wakes);
+    }
+    connection->downstream->refused += is_refused(connection->state) ? change : 0;
+}
+
+static bool is_served(enum wr_connection_state state)
+{
+    return state >= WR_CONNECTION_IDLE && state <= WR_CONNECTION_CLOSING;
 }
 
 static uint64_t timeout_of(const struct wr_connection *connection, enum wr_connection_state state)
@@ -92,29 +112,46 @@ static uint64_t phase_end(const struct wr_connection *connection)
     return wr_time_add(from, timeout_of(connection, (enum wr_connection_state)(phase - phases)));
 }
 
-static void arm(struct wr_connection *connection)
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void wr_connection_arm(struct wr_connection *connection)
 {
     uint64_t at = connection->phase_ends;
-    if (connection->retires < at)
-        at = connection->retires;
+    if (is_served(connection->state))
+        at = sooner(at, connection->serving.retires);
+    if (connection->state == WR_CONNECTION_IDLE)
+        at = sooner(at, connection->serving.hibernates);
     wr_loop_deadline_set(connection->downstream->env.loop, &connection->deadline, at);
+}
+
+/* Whether one in state FROM is no less idle in state TO, so that its time runs on. */
+static bool stays_idle(enum wr_connection_state from, enum wr_connection_state to)
+{
+    return (from == WR_CONNECTION_IDLE && to == WR_CONNECTION_HIBERNATED) ||
+           (from == WR_CONNECTION_HIBERNATED && to == WR_CONNECTION_IDLE);
 }
 
 void wr_connection_set_state(struct wr_connection *connection, enum wr_connection_state state)
 {
     struct wr_downstream *downstream = connection->downstream;
     WR_ASSERT(state < WR_CONNECTION__COUNT);
-    keep_gauge(connection, UINT64_MAX);
-    downstream->refused -= is_refused(connection->state);
+    bool goes_on = stays_idle(connection->state, state);
+    count(connection, false);
     connection->state = state;
-    downstream->refused += is_refused(state);
-    keep_gauge(connection, 1);
+    count(connection, true);
     wr_list_remove(&connection->link);
     wr_list_push_back(&downstream->lists[state], &connection->link);
-    connection->phase_ends = phase_end(connection);
+    if (!goes_on)
+        connection->phase_ends = phase_end(connection);
+    if (state == WR_CONNECTION_IDLE && !goes_on)
+        connection->serving.idle_since = wr_loop_now(downstream->env.loop);
     if (state == WR_CONNECTION_IDLE)
-        connection->idle_since = wr_loop_now(downstream->env.loop);
-    arm(connection);
+        connection->serving.hibernates = wr_time_add(wr_loop_now(downstream->env.loop),
+                                                     downstream->options->timeouts.hibernate_after);
+    wr_connection_arm(connection);
 }
 
 /* ---- deadlines ---- */
@@ -128,6 +165,7 @@ static void blame(struct wr_connection *connection, enum wr_err why)
 static void phase_expired(struct wr_connection *connection)
 {
     const struct phase *phase = ending(connection);
+    struct wr_server_codec *codec = is_served(connection->state) ? connection->serving.codec : NULL;
     switch (connection->state) {
     case WR_CONNECTION_SILENT:
     case WR_CONNECTION_WAITING:
@@ -136,13 +174,14 @@ static void phase_expired(struct wr_connection *connection)
                        (struct wr_gate_refusal){.reason = phase->refusal, .how = WR_REFUSE_CLOSE});
         return;
     case WR_CONNECTION_IDLE:
+    case WR_CONNECTION_HIBERNATED:
     case WR_CONNECTION_HEAD:
         blame(connection, phase->why);
         /* Again, unless that leads elsewhere: a client that does not read may not even take a GOAWAY. */
         connection->phase_ends = phase_end(connection);
-        arm(connection);
-        if (connection->codec != NULL)
-            connection->codec->ops->timed_out(connection->codec, phase->why);
+        wr_connection_arm(connection);
+        if (codec != NULL)
+            codec->ops->timed_out(codec, phase->why);
         else
             wr_sniff_end(connection);
         return;
@@ -151,7 +190,7 @@ static void phase_expired(struct wr_connection *connection)
         wr_connection_destroy(connection);
         return;
     case WR_CONNECTION_FLUSHING:
-        if (wr_transport_bytes_sent(connection->transport) != connection->sent_seen)
+        if (wr_transport_bytes_sent(connection->transport) != connection->serving.sent_seen)
             wr_linger_begin(connection); /* slow, but it reads */
         else
             wr_connection_end(connection, phase->why);
@@ -168,11 +207,13 @@ static void on_deadline(struct wr_deadline *deadline, uint64_t now)
     if (now >= connection->phase_ends) {
         connection->phase_ends = WR_NEVER;
         phase_expired(connection);
-        return;
+    } else if (is_served(connection->state) && now >= connection->serving.retires) {
+        connection->serving.retires = WR_NEVER;
+        wr_connection_arm(connection);
+        wr_connection_drain(connection);
+    } else {
+        wr_connection_hibernate(connection);
     }
-    connection->retires = WR_NEVER;
-    arm(connection);
-    wr_connection_drain(connection);
 }
 
 /* Up to a tenth earlier, spread over connections: those that came together in a storm do not all come back together. */
@@ -192,15 +233,14 @@ static uint64_t retirement(const struct wr_connection *connection)
 struct wr_connection *wr_connection_new(struct wr_downstream *downstream,
                                         const struct wr_address *peer)
 {
-    struct wr_connection *connection = WR_NEW(struct wr_connection);
+    struct wr_connection *connection = wr_slab_take(&downstream->connections);
     wr_list_init(&connection->link);
     connection->downstream = downstream;
     wr_deadline_init(&connection->deadline, on_deadline);
     connection->phase_ends = WR_NEVER;
-    connection->retires = WR_NEVER;
     connection->accepted = wr_loop_now(downstream->env.loop);
     wr_ticket_init(&connection->ticket);
-    connection->client.address = *peer;
+    connection->peer = wr_address_pack(peer);
     connection->state = WR_CONNECTION_NONE;
     downstream->count++;
     return connection;
@@ -221,14 +261,18 @@ enum wr_err wr_connection_open(struct wr_connection *connection, int fd,
 
 static void release(struct wr_garbage *garbage)
 {
-    free(WR_CONTAINER_OF(garbage, struct wr_connection, garbage));
+    struct wr_connection *connection = WR_CONTAINER_OF(garbage, struct wr_connection, garbage);
+    struct wr_downstream *downstream = connection->downstream;
+    if (connection->was_served)
+        wr_slab_give(&downstream->clients, connection->serving.client);
+    wr_slab_give(&downstream->connections, connection);
 }
 
 void wr_connection_destroy(struct wr_connection *connection)
 {
     struct wr_downstream *downstream = connection->downstream;
-    keep_gauge(connection, UINT64_MAX);
-    downstream->refused -= is_refused(connection->state);
+    count(connection, false);
+    connection->was_served = is_served(connection->state);
     connection->state = WR_CONNECTION_NONE;
     wr_list_remove(&connection->link);
     downstream->count--;
@@ -239,12 +283,17 @@ void wr_connection_destroy(struct wr_connection *connection)
 
 static void close_codec(struct wr_connection *connection, enum wr_err why)
 {
-    if (connection->codec == NULL)
+    struct wr_server_codec *codec = connection->serving.codec;
+    if (codec == NULL)
         return;
-    struct wr_server_codec *codec = connection->codec;
-    connection->codec = NULL;
-    connection->retires = WR_NEVER;
+    connection->serving.codec = NULL;
+    connection->serving.retires = WR_NEVER;
     codec->ops->close(codec, why);
+}
+
+static bool is_idle(const struct wr_connection *connection)
+{
+    return connection->state == WR_CONNECTION_IDLE || connection->state == WR_CONNECTION_HIBERNATED;
 }
 
 void wr_connection_end(struct wr_connection *connection, enum wr_err why)
@@ -255,7 +304,7 @@ void wr_connection_end(struct wr_connection *connection, enum wr_err why)
     wr_metric_inc(&metrics->connections_closed);
     wr_metric_inc(&metrics->connections_ended[connection->ended]);
     /* Whoever got a part must not take it for the whole; of what was said in this turn it gets what there is. */
-    if (why != WR_OK && connection->state != WR_CONNECTION_IDLE) {
+    if (why != WR_OK && !is_idle(connection)) {
         wr_transport_flush(connection->transport);
         wr_transport_reset(connection->transport);
     }
@@ -273,9 +322,10 @@ void wr_connection_part(struct wr_connection *connection, enum wr_err why)
 void wr_connection_drain(struct wr_connection *connection)
 {
     connection->last_request = true;
-    if (connection->codec != NULL)
-        connection->codec->ops->drain(connection->codec);
-    else if (connection->state == WR_CONNECTION_IDLE)
+    struct wr_server_codec *codec = connection->serving.codec;
+    if (codec != NULL)
+        codec->ops->drain(codec);
+    else if (is_idle(connection))
         wr_sniff_end(connection);
 }
 
@@ -285,9 +335,11 @@ static void on_exchange(void *owner, struct wr_exchange *exchange)
 {
     struct wr_connection *connection = owner;
     struct wr_proxy *proxy = connection->downstream->proxy;
+    struct wr_server_codec *codec = connection->serving.codec;
+    connection->serving.requests++;
     /* It came in the middle of a drain: serve it, and say that it is the last. */
     if (connection->last_request)
-        connection->codec->ops->drain(connection->codec);
+        codec->ops->drain(codec);
     wr_proxy_start(proxy, exchange);
 }
 
@@ -318,12 +370,18 @@ static void on_done(void *owner, enum wr_err why)
     wr_linger_begin(connection);
 }
 
+static void on_woken(void *owner)
+{
+    wr_connection_wake(owner);
+}
+
 static const struct wr_server_codec_events codec_events = {
     .exchange = on_exchange,
     .head_begun = on_head_begun,
     .head_complete = on_head_complete,
     .idle = on_idle,
     .done = on_done,
+    .woken = on_woken,
 };
 
 /* ---- serving ---- */
@@ -341,9 +399,9 @@ static const struct {
     {"h2", wr_h2_server_new},
 };
 
-static size_t choose_codec(struct wr_str alpn)
+static uint8_t choose_codec(struct wr_str alpn)
 {
-    for (size_t i = 0; i < WR_COUNT_OF(codecs); i++) {
+    for (uint8_t i = 0; i < WR_COUNT_OF(codecs); i++) {
         if (wr_str_eq(alpn, wr_str_from(codecs[i].alpn)))
             return i;
     }
@@ -365,27 +423,45 @@ static void name_client(struct wr_client_info *client)
     client->host_slice = wr_str(start, host.n < room ? host.n : room);
 }
 
-void wr_connection_speak(struct wr_connection *connection, struct wr_str protocol)
+static struct wr_client_info *make_client(struct wr_connection *connection)
 {
     struct wr_downstream *downstream = connection->downstream;
-    connection->codec = codecs[choose_codec(protocol)].make(
-        connection->transport, &downstream->options->codec, &downstream->exchanges,
-        &connection->client, &codec_events, connection);
+    struct wr_client_info *client = wr_slab_take(&downstream->clients);
+    struct wr_tls_info info = {.version = ""};
+    client->tls = wr_transport_tls_info(connection->transport, &info);
+    client->tls_version = info.version;
+    client->listener = wr_str_from(downstream->options->name);
+    client->requests = connection->serving.requests;
+    wr_address_unpack(&connection->peer, &client->address);
+    name_client(client);
+    return client;
+}
+
+void wr_connection_make_codec(struct wr_connection *connection)
+{
+    struct wr_downstream *downstream = connection->downstream;
+    struct wr_serving *serving = &connection->serving;
+    serving->client = make_client(connection);
+    serving->codec = codecs[connection->protocol].make(
+        connection->transport, &downstream->options->codec, &downstream->exchanges, serving->client,
+        &codec_events, connection);
+}
+
+void wr_connection_speak(struct wr_connection *connection, struct wr_str protocol)
+{
+    connection->protocol = choose_codec(protocol);
+    wr_connection_make_codec(connection);
     wr_connection_set_state(connection, WR_CONNECTION_IDLE);
 }
 
 void wr_connection_serve(struct wr_connection *connection)
 {
     struct wr_downstream *downstream = connection->downstream;
-    struct wr_client_info *client = &connection->client;
-    struct wr_tls_info info = {.version = "", .alpn = WR_STR_EMPTY};
-    client->tls = wr_transport_tls_info(connection->transport, &info);
-    client->tls_version = info.version;
-    client->listener = wr_str_from(downstream->options->name);
-    name_client(client);
-    connection->retires = retirement(connection);
+    struct wr_tls_info info = {.alpn = WR_STR_EMPTY};
+    bool tls = wr_transport_tls_info(connection->transport, &info);
+    connection->serving = (struct wr_serving){.retires = retirement(connection)};
     connection->last_request = downstream->draining;
-    if (!client->tls && downstream->options->plain_http2)
+    if (!tls && downstream->options->plain_http2)
         wr_sniff_begin(connection);
     else
         wr_connection_speak(connection, info.alpn);

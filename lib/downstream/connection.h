@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/slab.h"
 #include "downstream/downstream.h"
 #include "io/loop.h"
 
@@ -15,16 +16,32 @@ enum wr_connection_state {
     WR_CONNECTION_WAITING,     /* paused at gate 1 */
     WR_CONNECTION_HANDSHAKING, /* admitted */
     WR_CONNECTION_IDLE,        /* served: no request */
-    WR_CONNECTION_HEAD,        /* served: a request head is coming */
-    WR_CONNECTION_ACTIVE,      /* served: a request is in flight */
-    WR_CONNECTION_FLUSHING,    /* served: the last bytes are on their way */
-    WR_CONNECTION_CLOSING,     /* served: our FIN is out, lingering for the peer's */
-    WR_CONNECTION_REFUSING,    /* counted as refused: the alert is on its way */
-    WR_CONNECTION_REFUSED,     /* counted as refused: lingering for the peer's FIN */
+    WR_CONNECTION_HIBERNATED, /* served: no request for a while; what only work needs is given back */
+    WR_CONNECTION_HEAD,       /* served: a request head is coming */
+    WR_CONNECTION_ACTIVE,     /* served: a request is in flight */
+    WR_CONNECTION_FLUSHING,   /* served: the last bytes are on their way */
+    WR_CONNECTION_CLOSING,    /* served: our FIN is out, lingering for the peer's */
+    WR_CONNECTION_REFUSING,   /* counted as refused: the alert is on its way */
+    WR_CONNECTION_REFUSED,    /* counted as refused: lingering for the peer's FIN */
     WR_CONNECTION__COUNT,
     WR_CONNECTION_NONE = WR_CONNECTION__COUNT, /* not yet on a list, or gone */
 };
 
+/* What only one that is served has. */
+struct wr_serving {
+    struct wr_server_codec
+        *codec; /* NULL: its first bytes are awaited, it hibernates, or its last words are said */
+    struct wr_client_info *client; /* comes and goes with the codec */
+    uint64_t retires;              /* max_connection_age; WR_NEVER once it has passed */
+    uint64_t requests;             /* begun so far */
+    uint64_t idle_since;           /* IDLE, HIBERNATED */
+    union {
+        uint64_t hibernates; /* IDLE: when it is tried */
+        uint64_t sent_seen;  /* FLUSHING: bytes on the wire when its deadline was set */
+    };
+};
+
+/* Thousands of them may be idle: every byte counts. */
 struct wr_connection {
     union {
         struct wr_list link;       /* in the downstream's list of its state; */
@@ -32,23 +49,23 @@ struct wr_connection {
     };
     struct wr_downstream *downstream;
     struct wr_transport *transport;
-    struct wr_server_codec
-        *codec; /* NULL: not served yet, its first bytes are awaited, or not served any more */
-    struct wr_deadline deadline; /* the earlier of the two below */
-    uint64_t phase_ends;         /* of the state */
-    uint64_t retires;            /* max_connection_age; WR_NEVER once it has passed */
+    struct wr_deadline
+        deadline; /* the earliest of what may come: `phase_ends`, `retires`, `hibernates` */
+    uint64_t
+        phase_ends; /* of the state; one that hibernates is idle as long as it would be otherwise */
     uint64_t accepted;
     union {
-        uint64_t idle_since; /* IDLE: when it became so */
-        uint64_t sent_seen;  /* FLUSHING: bytes on the wire when its deadline was set */
+        struct wr_ticket ticket;   /* until it is served; */
+        struct wr_serving serving; /* from then on */
     };
-    struct wr_ticket ticket;
-    struct wr_client_info client;
-    enum wr_connection_state state;
-    enum wr_err ended;      /* why it ends, the first word stands; WR_OK so far */
-    bool claims_resumption; /* its ClientHello did */
-    bool last_request;      /* the next request is told to be the last one */
+    struct wr_peer peer;
+    enum wr_connection_state state : 8;
+    enum wr_err ended : 8;  /* why it ends, the first word stands; WR_OK so far */
     uint8_t preface;        /* sniffing: bytes of the HTTP/2 preface that have come */
+    uint8_t protocol;       /* the row of its codec */
+    bool claims_resumption; /* its ClientHello did */
+    bool was_served;        /* it is gone, and what it had besides itself goes with it */
+    bool last_request;      /* the next request is told to be the last one */
 };
 
 struct wr_downstream {
@@ -60,10 +77,12 @@ struct wr_downstream {
     struct wr_proxy *proxy;
     struct wr_exchange_host exchanges;
     struct wr_list lists[WR_CONNECTION__COUNT];
-    size_t count;        /* connections of any state */
-    size_t refused;      /* of them REFUSING or REFUSED */
-    struct wr_task turn; /* deferred while someone waits in the controller */
-    uint64_t ran_in;     /* the turn of the loop that the controller has had */
+    struct wr_slab connections;
+    struct wr_slab clients; /* of those that are awake */
+    size_t count;           /* connections of any state */
+    size_t refused;         /* of them REFUSING or REFUSED */
+    struct wr_task turn;    /* deferred while someone waits in the controller */
+    uint64_t ran_in;        /* the turn of the loop that the controller has had */
     struct wr_refusing refusing;
     bool look; /* the next one accepted is asked how long it has been in the kernel's queue */
     bool draining;
@@ -82,8 +101,12 @@ WR_MUST_USE enum wr_err wr_connection_open(struct wr_connection *connection, int
 void wr_connection_set_state(struct wr_connection *connection, enum wr_connection_state state);
 /* Its transport is open: the codec takes over, or on a plain one whoever waits for what its first bytes say. */
 void wr_connection_serve(struct wr_connection *connection);
+/* Puts its deadline where it belongs, after one of the times it is made of was changed. */
+void wr_connection_arm(struct wr_connection *connection);
 /* The codec of ALPN's PROTOCOL takes over; "": the one for those who name none. IDLE. */
 void wr_connection_speak(struct wr_connection *connection, struct wr_str protocol);
+/* A codec as it had before it hibernated. */
+void wr_connection_make_codec(struct wr_connection *connection);
 /* A served one takes no further request: ends now when idle, after its response otherwise. */
 void wr_connection_drain(struct wr_connection *connection);
 /* Ends a served one now; counted as closed. WHY is ignored when a reason was known before. */
@@ -99,6 +122,13 @@ void wr_connection_destroy(struct wr_connection *connection);
 bool wr_evict_is_hopeless(const struct wr_downstream *downstream, int fd, enum wr_refusal *reason);
 /* FD is to be taken: makes room for it when that is needed. */
 void wr_evict_for(struct wr_downstream *downstream, int fd);
+
+/* ---- hibernate.c ---- */
+
+/* One that has been IDLE for a while: gives back what it can and is HIBERNATED, or is asked again later. */
+void wr_connection_hibernate(struct wr_connection *connection);
+/* HIBERNATED: IDLE again, as if it had been all the time. In any other state: nothing. */
+void wr_connection_wake(struct wr_connection *connection);
 
 /* ---- gate.c: from accept to the finished handshake ---- */
 

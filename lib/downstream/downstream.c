@@ -93,6 +93,8 @@ static void release(struct wr_garbage *garbage)
     wr_exchange_host_clear(&downstream->exchanges);
     wr_admission_free(downstream->admission);
     wr_access_free(downstream->access);
+    wr_slab_clear(&downstream->clients);
+    wr_slab_clear(&downstream->connections);
     free(downstream);
 }
 
@@ -122,6 +124,8 @@ enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
     downstream->options = options;
     for (size_t i = 0; i < WR_CONNECTION__COUNT; i++)
         wr_list_init(&downstream->lists[i]);
+    wr_slab_init(&downstream->connections, sizeof(struct wr_connection));
+    wr_slab_init(&downstream->clients, sizeof(struct wr_client_info));
     wr_task_init(&downstream->turn, wr_gate_turn);
     wr_refusing_init(&downstream->refusing, options->refusal_share);
     downstream->access = wr_access_new(&options->access);
@@ -171,6 +175,7 @@ void wr_downstream_drain(struct wr_downstream *downstream)
     for_all_in(downstream, WR_CONNECTION_SILENT, refuse_draining);
     for_all_in(downstream, WR_CONNECTION_WAITING, refuse_draining);
     for_all_in(downstream, WR_CONNECTION_IDLE, wr_connection_drain);
+    for_all_in(downstream, WR_CONNECTION_HIBERNATED, wr_connection_drain);
     for_all_in(downstream, WR_CONNECTION_HEAD, wr_connection_drain);
     for_all_in(downstream, WR_CONNECTION_ACTIVE, wr_connection_drain);
 }
@@ -192,6 +197,7 @@ void wr_downstream_free(struct wr_downstream *downstream)
         [WR_CONNECTION_WAITING] = refuse_draining,
         [WR_CONNECTION_HANDSHAKING] = refuse_draining,
         [WR_CONNECTION_IDLE] = end_draining,
+        [WR_CONNECTION_HIBERNATED] = end_draining,
         [WR_CONNECTION_HEAD] = end_draining,
         [WR_CONNECTION_ACTIVE] = end_draining,
         [WR_CONNECTION_FLUSHING] = end_draining,
@@ -213,6 +219,11 @@ void wr_downstream_free(struct wr_downstream *downstream)
 size_t wr_downstream_connections(const struct wr_downstream *downstream)
 {
     return downstream->count;
+}
+
+size_t wr_downstream_bytes(const struct wr_downstream *downstream)
+{
+    return wr_slab_bytes(&downstream->connections) + wr_slab_bytes(&downstream->clients);
 }
 
 static uint64_t measured_cost(const struct wr_admission_gauges *gauges,

@@ -1,6 +1,7 @@
 /* A listener of one worker and its client connections: accept, gate, handshake, idle, drain, linger.
  *
  *   accepted -> SILENT -> WAITING -> HANDSHAKING -> IDLE <-> HEAD/ACTIVE -> FLUSHING -> CLOSING -> gone
+ *                                              HIBERNATED
  *                  `--------`------------`-> refused, by alert: REFUSING -> REFUSED -> gone
  *
  * Each state has a list, a gauge and a deadline (connection.c: the one table). Not for threads. */
@@ -29,9 +30,10 @@ struct wr_downstream_timeouts {
     uint64_t handshake;      /* accept to finished handshake */
     uint64_t request_header; /* first byte of a head to its end */
     uint64_t keep_alive; /* between requests; also from established to the first byte of a head */
-    uint64_t inactivity; /* of an exchange */
-    uint64_t request;    /* of an exchange, in all */
-    uint64_t tunnel;     /* of a tunnel: no byte in either direction */
+    uint64_t hibernate_after; /* between requests, until memory is given back */
+    uint64_t inactivity;      /* of an exchange */
+    uint64_t request;         /* of an exchange, in all */
+    uint64_t tunnel;          /* of a tunnel: no byte in either direction */
     /* From established; up to a tenth earlier, so that a crowd does not return as one. */
     uint64_t max_connection_age;
     uint64_t linger; /* our FIN to the peer's; until our FIN is out, `inactivity` */
@@ -82,6 +84,8 @@ WR_MUST_USE enum wr_err wr_downstream_new(const struct wr_downstream_env *env,
 void wr_downstream_drain(struct wr_downstream *downstream);
 /* Connections of any state. 0 after a drain: it is over. */
 size_t wr_downstream_connections(const struct wr_downstream *downstream);
+/* Held by the state of connections; transports and codecs are counted by their host. */
+size_t wr_downstream_bytes(const struct wr_downstream *downstream);
 /* Ends what is left; memory returns at the end of the turn. NULL is fine. */
 void wr_downstream_free(struct wr_downstream *downstream);
 /* Memory is short: of the connections that are idle one in SHARE ends, those idle for longest first. Returns how many did. */

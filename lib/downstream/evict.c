@@ -3,8 +3,9 @@
 #include "base/time.h"
 #include "downstream/connection.h"
 
-/* Whoever has been idle for longest goes first. */
-static const enum wr_connection_state idle_states[] = {WR_CONNECTION_IDLE};
+/* Whoever has been idle for longest goes first: of each list that is the one in front. */
+static const enum wr_connection_state idle_states[] = {WR_CONNECTION_HIBERNATED,
+                                                       WR_CONNECTION_IDLE};
 
 static struct wr_connection *longest_idle(const struct wr_downstream *downstream)
 {
@@ -15,7 +16,7 @@ static struct wr_connection *longest_idle(const struct wr_downstream *downstream
             continue;
         struct wr_connection *connection = WR_CONTAINER_OF(list->next, struct wr_connection, link);
         uint64_t after = downstream->options->evict_idle_after;
-        if (after != WR_NEVER && wr_time_since(connection->idle_since, now) >= after)
+        if (after != WR_NEVER && wr_time_since(connection->serving.idle_since, now) >= after)
             return connection;
     }
     return NULL;

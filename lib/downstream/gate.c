@@ -105,7 +105,9 @@ static void leave(struct wr_connection *connection, enum wr_handshake_outcome ou
 void wr_gate_refuse(struct wr_connection *connection, struct wr_gate_refusal refusal)
 {
     struct wr_downstream *downstream = connection->downstream;
-    wr_gate_count(downstream, &connection->client.address, refusal, connection->accepted);
+    struct wr_address peer;
+    wr_address_unpack(&connection->peer, &peer);
+    wr_gate_count(downstream, &peer, refusal, connection->accepted);
     leave(connection, WR_HANDSHAKE_FAILED);
     send_away(connection, affordable(downstream, refusal.how));
 }

@@ -74,6 +74,6 @@ void wr_linger_begin(struct wr_connection *connection)
 {
     wr_transport_set_events(connection->transport, &wr_linger_events, connection);
     wr_transport_discard_input(connection->transport);
-    connection->sent_seen = wr_transport_bytes_sent(connection->transport);
+    connection->serving.sent_seen = wr_transport_bytes_sent(connection->transport);
     wr_connection_set_state(connection, WR_CONNECTION_FLUSHING);
 }

@@ -12,6 +12,7 @@ static size_t on_readable(void *owner, const uint8_t *p, size_t n)
 {
     struct wr_connection *connection = owner;
     size_t had = connection->preface;
+    wr_connection_wake(connection);
     size_t rest = PREFACE - had;
     size_t seen = n < rest ? n : rest;
     bool same = memcmp(p, preface + had, seen) == 0;

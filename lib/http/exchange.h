@@ -21,8 +21,7 @@
 /* "[" IPv6 "]:65535" and "unix:" fit; a client's own unix socket path is not shown. */
 #define WR_CLIENT_TEXT 56
 
-/* Facts of the client connection an exchange came over; owned by downstream, outlives its exchanges. One an idle
- * connection, so it is kept small. */
+/* Facts of the client connection an exchange came over; owned by downstream, outlives its exchanges. */
 struct wr_client_info {
     struct wr_str listener;
     struct wr_address address; /* of the peer */
@@ -30,6 +29,7 @@ struct wr_client_info {
     struct wr_str address_slice; /* address_text, host and port */
     struct wr_str host_slice;    /* the host alone */
     const char *tls_version;     /* "" for plain */
+    uint64_t requests;           /* begun on the connection, as counted by its owner */
     bool tls;
 };
 

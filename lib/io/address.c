@@ -287,3 +287,41 @@ bool wr_cidr_list_contains(const struct wr_cidr *list, size_t count,
     }
     return false;
 }
+
+/* ---- in little ---- */
+
+struct wr_peer wr_address_pack(const struct wr_address *address)
+{
+    struct wr_peer peer = {.family = address->storage.ss_family};
+    if (peer.family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, &address->storage, sizeof(in));
+        memcpy(peer.bytes, &in.sin_addr, sizeof(in.sin_addr));
+        peer.port = in.sin_port;
+    } else if (peer.family == AF_INET6) {
+        struct sockaddr_in6 in6;
+        memcpy(&in6, &address->storage, sizeof(in6));
+        memcpy(peer.bytes, &in6.sin6_addr, sizeof(in6.sin6_addr));
+        peer.port = in6.sin6_port;
+        peer.scope = in6.sin6_scope_id;
+    }
+    return peer;
+}
+
+void wr_address_unpack(const struct wr_peer *peer, struct wr_address *out)
+{
+    *out = (struct wr_address){.length = sizeof(sa_family_t)};
+    out->storage.ss_family = peer->family;
+    if (peer->family == AF_INET) {
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = peer->port};
+        memcpy(&in.sin_addr, peer->bytes, sizeof(in.sin_addr));
+        memcpy(&out->storage, &in, sizeof(in));
+        out->length = sizeof(in);
+    } else if (peer->family == AF_INET6) {
+        struct sockaddr_in6 in6 = {
+            .sin6_family = AF_INET6, .sin6_port = peer->port, .sin6_scope_id = peer->scope};
+        memcpy(&in6.sin6_addr, peer->bytes, sizeof(in6.sin6_addr));
+        memcpy(&out->storage, &in6, sizeof(in6));
+        out->length = sizeof(in6);
+    }
+}

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/slab.h"
 #include "base/time.h"
 
 /* Tasks deferred by tasks run in the same turn, but not for ever: descriptors must get their turn. */
@@ -48,7 +49,7 @@ struct wr_loop {
     bool stopped;
     uint64_t lag;
     uint64_t turns;
-    size_t open_count; /* wr_io */
+    struct wr_slab events; /* of wr_io */
 };
 
 /* ---- time ---- */
@@ -188,6 +189,7 @@ static void close_base(struct wr_loop *loop)
         event_base_free(loop->base);
     if (loop->wake_fd >= 0)
         close(loop->wake_fd);
+    wr_slab_clear(&loop->events);
     free(loop->clock);
     free(loop);
 }
@@ -202,6 +204,7 @@ enum wr_err wr_loop_new(enum wr_loop_clock clock, struct wr_loop **out)
     wr_list_init(&loop->next_tasks);
     wr_list_init(&loop->doubts);
     wr_deadline_init(&loop->doubt, doubt_due);
+    wr_slab_init(&loop->events, event_get_struct_event_size());
     loop->garbage_end = &loop->garbage;
     loop->wheel_timer_at = WR_NEVER;
     enum wr_err err = open_base(loop);
@@ -444,7 +447,7 @@ void wr_loop_free(struct wr_loop *loop)
     wr_list_splice_back(&loop->tasks, &loop->next_tasks);
     run_tasks(loop);
     run_releases(loop);
-    WR_ASSERT(loop->open_count == 0);
+    WR_ASSERT(loop->events.count == 0);
     close_base(loop);
 }
 
@@ -474,25 +477,23 @@ enum wr_err wr_io_open(struct wr_loop *loop, struct wr_io *io, int fd,
     io->fd = fd;
     io->ready = ready;
     wr_list_init(&io->doubt);
-    io->event =
-        event_new(loop->base, fd, EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, on_io, io);
-    if (io->event == NULL)
-        return WR_ERR_NO_MEMORY;
-    if (event_add(io->event, NULL) != 0) {
-        event_free(io->event);
-        io->event = NULL;
-        return errno == ENOMEM ? WR_ERR_NO_MEMORY : WR_ERR_SYSTEM;
-    }
-    loop->open_count++;
-    return WR_OK;
+    io->event = wr_slab_take(&loop->events);
+    if (event_assign(io->event, loop->base, fd, EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST,
+                     on_io, io) == 0 &&
+        event_add(io->event, NULL) == 0)
+        return WR_OK;
+    enum wr_err err = errno == ENOMEM ? WR_ERR_NO_MEMORY : WR_ERR_SYSTEM;
+    wr_slab_give(&loop->events, io->event);
+    io->event = NULL;
+    return err;
 }
 
 void wr_io_close(struct wr_io *io)
 {
     if (io->event == NULL)
         return;
-    event_free(io->event);
+    (void)event_del(io->event);
+    wr_slab_give(&io->loop->events, io->event);
     io->event = NULL;
     wr_list_remove(&io->doubt);
-    io->loop->open_count--;
 }

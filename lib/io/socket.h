@@ -16,6 +16,16 @@ struct wr_address {
     struct sockaddr_storage storage;
 };
 
+/* The address of a peer, in little; of a unix socket only that it is one. */
+struct wr_peer {
+    uint8_t bytes[16];
+    uint32_t scope;
+    uint16_t family;
+    uint16_t port; /* as on the wire */
+};
+struct wr_peer wr_address_pack(const struct wr_address *address);
+void wr_address_unpack(const struct wr_peer *peer, struct wr_address *out);
+
 /* "127.0.0.1:80", "[::1]:80", "unix:/path". Numeric only. */
 WR_MUST_USE enum wr_err wr_address_parse(struct wr_str text, struct wr_address *out);
 /* As proxies write the address of a client: "192.0.2.1", "2001:db8::1", "[2001:db8::1]", or with a port as above. No unix sockets. */

@@ -77,6 +77,24 @@ static void run_stop(struct wr_mail *mail)
     WR_CONTAINER_OF(mail, struct wr_worker, stop_mail)->stopped = true;
 }
 
+/* What is held, by class; each is counted where it is given out. */
+static void sample_memory(struct wr_worker *worker)
+{
+    const struct wr_snapshot *snapshot = worker->options.snapshot;
+    struct wr_worker_metrics *metrics = worker->metrics;
+    size_t connections = 0;
+    size_t upstream = 0;
+    for (size_t i = 0; i < snapshot->listener_count; i++)
+        connections += wr_downstream_bytes(worker->downstreams[i]);
+    for (size_t i = 0; i < snapshot->cluster_count; i++)
+        upstream += wr_cluster_bytes(worker->clusters[i]);
+    wr_metric_set(&metrics->connection_bytes, connections);
+    wr_metric_set(&metrics->upstream_connection_bytes, upstream);
+    wr_metric_set(&metrics->transport_bytes, wr_transport_host_bytes(worker->transports));
+    wr_metric_set(&metrics->tls_bytes, wr_tls_bytes());
+    wr_metric_set(&metrics->codec_bytes, wr_transport_host_lent_bytes(worker->transports));
+}
+
 static void shrink_buffers(struct wr_worker *worker, uint64_t now)
 {
     struct wr_chunk_pool *pool = wr_transport_host_chunks(worker->transports);
@@ -119,6 +137,7 @@ static void on_sample(struct wr_deadline *deadline, uint64_t now)
     struct wr_worker *worker = WR_CONTAINER_OF(deadline, struct wr_worker, sample);
     shrink_buffers(worker, now);
     relieve_memory(worker);
+    sample_memory(worker);
     for (size_t i = 0; i < worker->options.snapshot->listener_count; i++)
         wr_downstream_sample(worker->downstreams[i]);
     wr_loop_deadline_set(worker->loop, deadline, now + SAMPLE_EVERY);

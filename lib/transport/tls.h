@@ -82,6 +82,8 @@ struct wr_tls_info {
 };
 
 /* Name and version of the TLS library as built. */
+/* What the library has allocated for the calling thread and not freed: of a worker, its connections. */
+size_t wr_tls_bytes(void);
 const char *wr_tls_library_version(void);
 
 #endif

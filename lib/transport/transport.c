@@ -36,6 +36,8 @@ enum wr_err wr_transport_host_new(struct wr_loop *loop,
         host->output_low = host->output_high / 4;
     wr_list_init(&host->gathering);
     wr_chunk_pool_init(&host->chunks, options != NULL ? options->buffer_shrink_after : 0);
+    wr_slab_init(&host->transports, sizeof(struct wr_transport));
+    wr_slab_init(&host->codecs, WR_CODEC_ROOM);
     host->received = wr_new_bytes(WR_RECEIVED_SIZE);
     host->plain = wr_new_bytes(WR_PLAIN_SIZE);
     host->sealed = wr_new_bytes(WR_SEALED_SIZE);
@@ -45,7 +47,7 @@ enum wr_err wr_transport_host_new(struct wr_loop *loop,
 
 static void host_release(struct wr_transport_host *host)
 {
-    if (!host->freed || host->transport_count > 0)
+    if (!host->freed || host->transports.count > 0 || host->codecs.count > 0)
         return;
     while (host->free_pipelines != NULL) {
         struct wr_pipeline *pipeline = host->free_pipelines;
@@ -53,6 +55,8 @@ static void host_release(struct wr_transport_host *host)
         free(pipeline);
     }
     wr_chunk_pool_free(&host->chunks);
+    wr_slab_clear(&host->transports);
+    wr_slab_clear(&host->codecs);
     free(host->received);
     free(host->plain);
     free(host->sealed);
@@ -75,6 +79,27 @@ struct wr_loop *wr_transport_host_loop(struct wr_transport_host *host)
 struct wr_chunk_pool *wr_transport_host_chunks(struct wr_transport_host *host)
 {
     return &host->chunks;
+}
+
+void *wr_transport_host_lend(struct wr_transport_host *host)
+{
+    return wr_slab_take(&host->codecs);
+}
+
+void wr_transport_host_return(struct wr_transport_host *host, void *lent)
+{
+    wr_slab_give(&host->codecs, lent);
+    host_release(host);
+}
+
+size_t wr_transport_host_bytes(const struct wr_transport_host *host)
+{
+    return wr_slab_bytes(&host->transports);
+}
+
+size_t wr_transport_host_lent_bytes(const struct wr_transport_host *host)
+{
+    return wr_slab_bytes(&host->codecs);
 }
 
 /* ---- pipeline ---- */
@@ -216,7 +241,7 @@ static enum wr_err make(struct wr_transport_host *host, int fd,
                         const struct wr_transport_events *events, void *owner,
                         struct wr_transport **out)
 {
-    struct wr_transport *transport = WR_NEW(struct wr_transport);
+    struct wr_transport *transport = wr_slab_take(&host->transports);
     transport->host = host;
     transport->events = events;
     transport->owner = owner;
@@ -227,10 +252,8 @@ static enum wr_err make(struct wr_transport_host *host, int fd,
     wr_task_init(&transport->input_task, run_input);
     enum wr_err err = wr_io_open(host->loop, &transport->io, fd, ready);
     if (err != WR_OK) {
-        free(transport);
+        wr_slab_give(&host->transports, transport);
         transport = NULL;
-    } else {
-        host->transport_count++;
     }
     *out = transport;
     return err;
@@ -312,6 +335,11 @@ enum wr_transport_state wr_transport_state(const struct wr_transport *transport)
     if (transport->phase != WR_TRANSPORT_FAILED && ended)
         return WR_TRANSPORT_ENDED;
     return transport->phase;
+}
+
+struct wr_transport_host *wr_transport_host_of(const struct wr_transport *transport)
+{
+    return transport->host;
 }
 
 int wr_transport_fd(const struct wr_transport *transport)
@@ -405,10 +433,11 @@ static void release(struct wr_garbage *garbage)
     pipeline_clear(transport);
     wr_transport_gate_forget(transport);
     SSL_free(transport->ssl);
-    wr_tls_server_release(transport->tls_server);
-    wr_tls_client_release(transport->tls_client);
-    free(transport);
-    host->transport_count--;
+    if (transport->accepted)
+        wr_tls_server_release(transport->tls_server);
+    else
+        wr_tls_client_release(transport->tls_client);
+    wr_slab_give(&host->transports, transport);
     host_release(host);
 }
 

@@ -42,6 +42,14 @@ WR_MUST_USE enum wr_err wr_transport_host_new(struct wr_loop *loop,
 void wr_transport_host_free(struct wr_transport_host *host); /* after all its transports */
 struct wr_loop *wr_transport_host_loop(struct wr_transport_host *host);
 struct wr_chunk_pool *wr_transport_host_chunks(struct wr_transport_host *host);
+/* Memory of codecs of HTTP/1.1, either side, which come and go with the work of their connections: WR_CODEC_ROOM bytes, cleared. May be
+ * returned after wr_transport_host_free(). */
+#define WR_CODEC_ROOM ((size_t)528)
+void *wr_transport_host_lend(struct wr_transport_host *host);
+void wr_transport_host_return(struct wr_transport_host *host, void *lent);
+/* What all transports of the host hold, and what was lent, in bytes; without pipelines, whose chunks the pool counts. */
+size_t wr_transport_host_bytes(const struct wr_transport_host *host);
+size_t wr_transport_host_lent_bytes(const struct wr_transport_host *host);
 
 struct wr_transport;
 
@@ -123,6 +131,7 @@ int wr_transport_fd(const struct wr_transport *transport);
 /* Bytes on the wire so far, of this transport. */
 uint64_t wr_transport_bytes_received(const struct wr_transport *transport);
 uint64_t wr_transport_bytes_sent(const struct wr_transport *transport);
+struct wr_transport_host *wr_transport_host_of(const struct wr_transport *transport);
 /* False for plain ones or before the handshake is done. */
 bool wr_transport_tls_info(const struct wr_transport *transport, struct wr_tls_info *info);
 

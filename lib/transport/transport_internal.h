@@ -6,6 +6,7 @@
 
 #include <openssl/ssl.h>
 
+#include "base/slab.h"
 #include "transport/hello.h"
 #include "transport/tls_internal.h"
 #include "transport/transport.h"
@@ -45,7 +46,8 @@ struct wr_transport_host {
     _Atomic uint64_t *signed_here;
     struct wr_pipeline *free_pipelines;
     size_t free_pipeline_count;
-    size_t transport_count;   /* their memory, not their state */
+    struct wr_slab transports;
+    struct wr_slab codecs;    /* what is lent */
     bool freed;               /* by its owner; goes with its last transport */
     struct wr_list gathering; /* transports with output for the end of the turn, oldest first */
     size_t gathering_count;
@@ -86,6 +88,7 @@ enum wr_output_state {
     WR_OUTPUT_BROKEN,   /* the socket takes no more; what is left of the input is still read */
 };
 
+/* Thousands of them may be idle: every byte counts. */
 struct wr_transport {
     struct wr_io io;
     struct wr_transport_host *host;
@@ -93,26 +96,30 @@ struct wr_transport {
     void *owner;
     SSL *ssl;
     struct wr_pipeline *pipeline;
-    struct wr_kept_hello *hello;      /* or NULL */
-    struct wr_tls_server *tls_server; /* at most one of the two */
-    struct wr_tls_client *tls_client;
+    struct wr_kept_hello *hello;          /* or NULL */
+    union {                               /* NULL: plain */
+        struct wr_tls_server *tls_server; /* ACCEPTED */
+        struct wr_tls_client *tls_client; /* else */
+    };
     struct wr_signing *signing; /* ordered, or answered and not yet used */
     struct wr_transport_counters counters;
     uint64_t received;
     uint64_t sent;
     struct wr_task output_task; /* end of turn: sends, tells */
     struct wr_task input_task;  /* reads on */
-    struct wr_list gathering;   /* in the host's list, or in none */
-    struct wr_garbage garbage;
+    union {
+        struct wr_list gathering;  /* in the host's list, or in none; */
+        struct wr_garbage garbage; /* CLOSED: waits for the end of the turn */
+    };
     const char *fail_detail; /* static */
-    enum wr_err fail_err;
     uint32_t handshake_usec;
-    unsigned paused;               /* WR_PAUSE_ bits */
-    unsigned ready;                /* WR_IO_ bits: what the socket is known to be good for */
-    enum wr_transport_state phase; /* CONNECTING to OPEN, FAILED; ENDED is in OUTPUT */
-    enum wr_gate_state gate;
-    enum wr_input_state input;
-    enum wr_output_state output;
+    unsigned paused; /* WR_PAUSE_ bits */
+    unsigned ready;  /* WR_IO_ bits: what the socket is known to be good for */
+    enum wr_err fail_err : 8;
+    enum wr_transport_state phase : 8; /* CONNECTING to OPEN, FAILED; ENDED is in OUTPUT */
+    enum wr_gate_state gate : 8;
+    enum wr_input_state input : 8;
+    enum wr_output_state output : 8;
     bool accepted; /* the peer is a client */
     bool closed;
     bool spoilt;     /* what the peer got is not the whole */

@@ -393,12 +393,18 @@ struct wr_cluster *wr_cluster_new(struct wr_transport_host *host,
     }
     for (size_t i = 0; i < WR_UPSTREAM_STATES; i++)
         wr_list_init(&cluster->connections[i]);
+    wr_slab_init(&cluster->slab, sizeof(struct wr_upstream_connection));
     wr_list_init(&cluster->ready);
     wr_list_init(&cluster->awaited);
     wr_list_init(&cluster->pending);
     wr_task_init(&cluster->serve, serve_pending);
     cluster->gate = wr_request_gate_new(cluster->loop, &options->requests, gate_metrics(metrics));
     return cluster;
+}
+
+size_t wr_cluster_bytes(const struct wr_cluster *cluster)
+{
+    return wr_slab_bytes(&cluster->slab);
 }
 
 void wr_cluster_drain(struct wr_cluster *cluster)
@@ -410,6 +416,7 @@ void wr_cluster_drain(struct wr_cluster *cluster)
 static void release_cluster(struct wr_garbage *garbage)
 {
     struct wr_cluster *cluster = WR_CONTAINER_OF(garbage, struct wr_cluster, garbage);
+    wr_slab_clear(&cluster->slab);
     free(cluster->endpoints);
     free(cluster);
 }

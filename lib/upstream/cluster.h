@@ -36,6 +36,7 @@ struct wr_cluster_options {
     uint64_t connect_timeout;  /* microseconds, TCP and TLS together */
     uint64_t response_timeout; /* request sent to response head */
     uint64_t keep_alive_timeout;
+    uint64_t hibernate_after; /* idle in the pool, until memory is given back */
     uint64_t max_connection_age;
     uint32_t max_connections; /* a worker */
     uint32_t max_idle;        /* a worker; the least recently used goes first */
@@ -61,6 +62,8 @@ const struct wr_cluster_options *wr_cluster_options(const struct wr_cluster *clu
 struct wr_cluster_metrics *wr_cluster_metrics(struct wr_cluster *cluster);
 /* Which requests may go to it. Of one that was freed: NULL. */
 struct wr_request_gate *wr_cluster_gate(struct wr_cluster *cluster);
+/* Held by the state of connections; transports and codecs are counted by their host. */
+size_t wr_cluster_bytes(const struct wr_cluster *cluster);
 /* Nothing is kept for reuse any more: idle connections close now, those in use after their exchange. Requests are still
  * served. */
 void wr_cluster_drain(struct wr_cluster *cluster);

@@ -1,12 +1,10 @@
 #include "upstream/connection.h"
 
-#include <stdlib.h>
-
 #include "base/assert.h"
-#include "base/mem.h"
 #include "codec/h1_client.h"
 #include "codec/h2_client.h"
 #include "observe/log.h"
+#include "upstream/hibernate.h"
 #include "upstream/inside.h"
 #include "upstream/pool.h"
 #include "upstream/queue.h"
@@ -63,7 +61,10 @@ static void settle_expired(struct wr_upstream_connection *connection)
 
 static void idle_expired(struct wr_upstream_connection *connection)
 {
-    wr_upstream_connection_end(connection);
+    if (wr_loop_now(connection->cluster->loop) >= connection->idle_ends)
+        wr_upstream_connection_end(connection);
+    else
+        wr_upstream_hibernate(connection);
 }
 
 static void closing_expired(struct wr_upstream_connection *connection)
@@ -93,6 +94,14 @@ static uint64_t idle_length(const struct wr_upstream_connection *connection)
     return options->keep_alive_timeout < age_left ? options->keep_alive_timeout : age_left;
 }
 
+/* Or until it is to hibernate, before that. */
+static uint64_t idle_step(const struct wr_upstream_connection *connection)
+{
+    uint64_t left = idle_length(connection);
+    uint64_t step = connection->cluster->options->hibernate_after;
+    return step < left ? step : left;
+}
+
 /* For our end to be written; the connection goes anyway then. */
 static uint64_t closing_length(const struct wr_upstream_connection *connection)
 {
@@ -106,7 +115,7 @@ static const struct {
     void (*expired)(struct wr_upstream_connection *connection);
 } deadlines[WR_UPSTREAM_STATES] = {
     [WR_UPSTREAM_CONNECTING] = {connect_length, connect_expired},
-    [WR_UPSTREAM_IDLE] = {idle_length, idle_expired},
+    [WR_UPSTREAM_IDLE] = {idle_step, idle_expired},
     [WR_UPSTREAM_ACTIVE] = {settle_length, settle_expired},
     [WR_UPSTREAM_CLOSING] = {closing_length, closing_expired},
 };
@@ -138,6 +147,7 @@ static void leave_state(struct wr_upstream_connection *connection)
     struct wr_cluster *cluster = connection->cluster;
     if (connection->state == WR_UPSTREAM_NONE)
         return;
+    wr_upstream_wake(connection);
     wr_list_remove(&connection->link);
     wr_upstream_connection_withdraw(connection);
     cluster->counts[connection->state]--;
@@ -149,8 +159,10 @@ static void leave_state(struct wr_upstream_connection *connection)
 
 unsigned wr_upstream_connection_room(const struct wr_upstream_connection *connection)
 {
-    if (connection->codec == NULL || connection->spent)
+    if (connection->spent)
         return 0;
+    if (connection->codec == NULL)
+        return connection->dormant ? 1 : 0;
     unsigned room = connection->codec->ops->capacity(connection->codec);
     if (connection->settled)
         return room;
@@ -208,6 +220,8 @@ void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
     if (gauge != NULL)
         wr_metric_inc(gauge);
 
+    if (state == WR_UPSTREAM_IDLE)
+        connection->idle_ends = wr_time_add(wr_loop_now(cluster->loop), idle_length(connection));
     uint64_t length =
         deadlines[state].length != NULL ? deadlines[state].length(connection) : WR_NEVER;
     wr_loop_deadline_set(cluster->loop, &connection->deadline,
@@ -253,12 +267,6 @@ static void part(struct wr_upstream_connection *connection)
 static void run_parting(struct wr_task *task)
 {
     part(WR_CONTAINER_OF(task, struct wr_upstream_connection, parting));
-}
-
-/* Our end is still to be said. */
-static bool is_parting(const struct wr_upstream_connection *connection)
-{
-    return connection->state == WR_UPSTREAM_CLOSING && connection->codec != NULL;
 }
 
 /* ---- what the codec says ---- */
@@ -310,7 +318,7 @@ static void settle(struct wr_task *task)
 }
 
 /* Behaviour row 23: bytes that come while no request is open are never an answer to anything. */
-static void broken(void *owner, enum wr_err why)
+void wr_upstream_broken(void *owner, enum wr_err why)
 {
     struct wr_upstream_connection *connection = owner;
     struct wr_cluster *cluster = connection->cluster;
@@ -321,11 +329,18 @@ static void broken(void *owner, enum wr_err why)
         wr_log(WR_LOG_WARN, "upstream", "%s: %s sent bytes nobody asked for, connection closed",
                cluster->options->name, connection->endpoint->options->text);
     }
-    if (is_parting(connection) && wr_transport_state(connection->transport) != WR_TRANSPORT_FAILED)
+    /* Our end is still to be said. */
+    if (connection->state == WR_UPSTREAM_CLOSING &&
+        wr_transport_state(connection->transport) != WR_TRANSPORT_FAILED)
         part(connection);
     else
         wr_upstream_connection_close(connection, why);
     wr_cluster_slot_freed(cluster);
+}
+
+static void woken(void *owner)
+{
+    wr_upstream_wake(owner);
 }
 
 static void flooded(void *owner, enum wr_flood kind)
@@ -339,11 +354,19 @@ static void flooded(void *owner, enum wr_flood kind)
 
 static const struct wr_client_codec_events codec_events = {
     .stream_closed = stream_closed,
-    .broken = broken,
+    .broken = wr_upstream_broken,
     .limit_told = limit_told,
     .leaving = leaving,
     .flooded = flooded,
+    .woken = woken,
 };
+
+static void make_codec(struct wr_upstream_connection *connection)
+{
+    struct wr_cluster *cluster = connection->cluster;
+    connection->codec = protocols[connection->protocol].make(
+        connection->transport, &cluster->options->codec, cluster->loop, &codec_events, connection);
+}
 
 /* ---- what the transport says before there is a codec, and after ---- */
 
@@ -358,11 +381,11 @@ static void established(void *owner)
         return;
     }
     connection->multiplexes = protocol->multiplexes;
+    connection->protocol = (uint8_t)(protocol - protocols);
     connection->settled = !protocol->multiplexes;
     if (connection->settled)
         connection->endpoint->carries = 1;
-    connection->codec = protocol->make(connection->transport, &cluster->options->codec,
-                                       cluster->loop, &codec_events, connection);
+    make_codec(connection);
     connection->established = wr_loop_now(cluster->loop);
     wr_metric_inc(&cluster->metrics->upstream_connects);
     wr_cluster_connected(connection);
@@ -383,7 +406,7 @@ static const struct wr_transport_events connecting_events = {
 enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster, struct wr_endpoint *endpoint,
                                        struct wr_upstream_connection **out)
 {
-    struct wr_upstream_connection *connection = WR_NEW(struct wr_upstream_connection);
+    struct wr_upstream_connection *connection = wr_slab_take(&cluster->slab);
     wr_list_init(&connection->link);
     wr_list_init(&connection->ready);
     wr_list_init(&connection->ready_at_endpoint);
@@ -402,7 +425,7 @@ enum wr_err wr_upstream_connection_new(struct wr_cluster *cluster, struct wr_end
         wr_transport_connect(cluster->host, &endpoint->options->address, cluster->options->tls,
                              counters, &connecting_events, connection, &connection->transport);
     if (err != WR_OK) {
-        free(connection);
+        wr_slab_give(&cluster->slab, connection);
         return err;
     }
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_CONNECTING);
@@ -418,6 +441,8 @@ void wr_upstream_connection_open(struct wr_upstream_connection *connection,
     connection->streams++;
     wr_upstream_connection_set_state(connection, WR_UPSTREAM_ACTIVE);
     wr_upstream_connection_withdraw(connection); /* the codec is busy with this one */
+    if (connection->codec == NULL)
+        make_codec(connection);
     connection->codec->ops->open(connection->codec, exchange);
     if (connection->state == WR_UPSTREAM_ACTIVE)
         offer(connection);
@@ -425,7 +450,9 @@ void wr_upstream_connection_open(struct wr_upstream_connection *connection,
 
 static void release(struct wr_garbage *garbage)
 {
-    free(WR_CONTAINER_OF(garbage, struct wr_upstream_connection, garbage));
+    struct wr_upstream_connection *connection =
+        WR_CONTAINER_OF(garbage, struct wr_upstream_connection, garbage);
+    wr_slab_give(&connection->cluster->slab, connection);
 }
 
 /* It is never settled, or that does not matter any more: who waits for it needs another. Those of one that could not be made hear

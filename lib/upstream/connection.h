@@ -33,15 +33,19 @@ struct wr_upstream_connection {
     struct wr_endpoint *endpoint;
     enum wr_upstream_state state;
     struct wr_transport *transport;
-    struct wr_client_codec *codec; /* NULL while CONNECTING */
+    struct wr_client_codec
+        *codec; /* NULL while CONNECTING; and dormant, if it is one to be dropped */
     struct wr_deadline deadline;
+    uint64_t idle_ends; /* IDLE */
     uint64_t established;
     uint64_t served;  /* exchanges opened on it */
     unsigned waiting; /* requests that wait for it to be made and settled */
     unsigned streams; /* exchanges open on it */
+    uint8_t protocol; /* the row of its codec */
     bool multiplexes; /* its codec carries several exchanges */
     bool settled;     /* how many it carries at once is known: of HTTP/2, SETTINGS have come */
     bool pooled;      /* has been idle */
+    bool dormant;     /* IDLE, for a while: hibernates */
     bool spent;       /* no exchange will be opened any more; it goes with the last one */
     bool barred;      /* its peer allows no exchange for now (MAX_CONCURRENT_STREAMS 0) */
     struct wr_task settle;
@@ -66,6 +70,8 @@ void wr_upstream_connection_open(struct wr_upstream_connection *connection,
                                  struct wr_exchange *exchange);
 /* Says our end (close_notify, FIN) and closes soon: for connections without an exchange. */
 void wr_upstream_connection_end(struct wr_upstream_connection *connection);
+/* While no exchange is open: it has broken, or said what nobody asked for (`broken` of its codec). */
+void wr_upstream_broken(void *owner, enum wr_err why);
 /* Closes now; an exchange open on it fails with WHY. */
 void wr_upstream_connection_close(struct wr_upstream_connection *connection, enum wr_err why);
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/slab.h"
 #include "io/loop.h"
 #include "observe/log.h"
 #include "upstream/budget.h"
@@ -30,6 +31,7 @@ struct wr_cluster {
 
     struct wr_list connections[WR_UPSTREAM_STATES];
     uint32_t counts[WR_UPSTREAM_STATES];
+    struct wr_slab slab;  /* of connections */
     struct wr_list ready; /* connections that take one more exchange */
     struct wr_list
         awaited; /* those a request can wait for; with room for one more in front (queue.h) */

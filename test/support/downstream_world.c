@@ -45,6 +45,7 @@ static void set_options(struct world *world)
                      .handshake = 10 * WR_SEC,
                      .request_header = 10 * WR_SEC,
                      .keep_alive = 60 * WR_SEC,
+                     .hibernate_after = 15 * WR_SEC,
                      .inactivity = 60 * WR_SEC,
                      .request = WR_NEVER,
                      .tunnel = WR_NEVER,

@@ -243,6 +243,26 @@ Test(snapshot, defaults_reach_listeners_wherever_they_stand)
     wr_snapshot_release(s);
 }
 
+Test(snapshot, hibernation_is_a_time_or_never)
+{
+    struct reports reports;
+    const struct wr_snapshot *s = parse(
+        "listeners:\n"
+        "  - name: a\n    bind: 127.0.0.1:0\n" ROUTES "    timeouts: {hibernate_after: 7s}\n"
+        "  - name: b\n    bind: 127.0.0.1:0\n" ROUTES "    timeouts: {hibernate_after: infinity}\n"
+        "  - name: c\n    bind: 127.0.0.1:0\n" ROUTES "clusters:\n"
+        "  - {name: x, endpoints: ['127.0.0.1:1']}\n"
+        "  - {name: y, endpoints: ['127.0.0.1:1'], timeouts: {hibernate_after: 3s}}\n",
+        &reports);
+    cr_assert_not_null(s, "%s", reports.text);
+    cr_expect_eq(s->listeners[0].downstream.timeouts.hibernate_after, 7 * WR_SEC);
+    cr_expect_eq(s->listeners[1].downstream.timeouts.hibernate_after, WR_NEVER);
+    cr_expect_eq(s->listeners[2].downstream.timeouts.hibernate_after, 15 * WR_SEC);
+    cr_expect_eq(s->clusters[0].hibernate_after, 15 * WR_SEC);
+    cr_expect_eq(s->clusters[1].hibernate_after, 3 * WR_SEC);
+    wr_snapshot_release(s);
+}
+
 Test(snapshot, every_mistake_has_its_place_and_expectation)
 {
     static const struct {

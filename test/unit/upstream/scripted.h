@@ -62,7 +62,8 @@ static void fake_close(struct wr_client_codec *codec, enum wr_err why)
     WR_CONTAINER_OF(codec, struct fake, base)->closed = true;
 }
 
-static const struct wr_client_codec_ops fake_ops = {"fake", fake_open, fake_capacity, fake_close};
+static const struct wr_client_codec_ops fake_ops = {
+    .name = "fake", .open = fake_open, .capacity = fake_capacity, .close = fake_close};
 
 /* Instead of the real one. */
 struct wr_client_codec *wr_h2_client_new(struct wr_transport *transport,
