@@ -261,6 +261,7 @@ struct wr_model {
     struct wr_model_base base;
     struct wr_str workers; /* "auto" or a number */
     uint64_t signers;      /* or WR_COUNT_WORD() of enum wr_model_signers */
+    uint64_t buffer_shrink_after;
     struct wr_model_defaults defaults;
     struct wr_model_admin admin;
     struct wr_model_access_log access_log;

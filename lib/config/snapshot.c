@@ -50,6 +50,7 @@ static void build_process(struct wr_snapshot_owned *owned, struct wr_errors *err
         wr_errors_add(errors, model->base.mark, "workers is \"%.*s\", expected auto or 1 to %d",
                       WR_STR_ARG(model->workers), WORKERS_MAX);
     snapshot->signers = signers_of(model, snapshot->workers);
+    snapshot->buffer_shrink_after = model->buffer_shrink_after;
     snapshot->drain_timeout = model->defaults.timeouts.drain;
     if (model->admin.base.given) {
         snapshot->admin_enabled = true;

@@ -30,6 +30,7 @@ struct wr_snapshot {
     struct wr_address admin_address; /* loopback or unix */
     const char *access_log;          /* "stdout", "stderr", a path; NULL: none */
     uint64_t drain_timeout;          /* microseconds */
+    uint64_t buffer_shrink_after;    /* microseconds */
     const struct wr_snapshot_listener *listeners;
     size_t listener_count;
     const struct wr_cluster_options *clusters;

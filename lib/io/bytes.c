@@ -5,26 +5,44 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/time.h"
 
 /* A whole chunk with less than this is packed into the last one and not linked. */
 #define PACK_BELOW (WR_CHUNK_SIZE / 4)
 
 /* ---- the pool ---- */
 
-void wr_chunk_pool_init(struct wr_chunk_pool *pool, size_t keep)
+void wr_chunk_pool_init(struct wr_chunk_pool *pool, uint64_t shrink_after)
 {
-    *pool = (struct wr_chunk_pool){.keep = keep};
+    *pool = (struct wr_chunk_pool){.shrink_after = shrink_after};
+}
+
+static void release_free(struct wr_chunk_pool *pool, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct wr_chunk *chunk = pool->free;
+        pool->free = chunk->next;
+        free(chunk);
+    }
+    pool->free_count -= count;
+}
+
+size_t wr_chunk_pool_shrink(struct wr_chunk_pool *pool, uint64_t now)
+{
+    if (!pool->grew && wr_time_since(pool->since, now) < pool->shrink_after)
+        return 0;
+    size_t released = pool->grew ? 0 : pool->unneeded;
+    release_free(pool, released);
+    pool->grew = false;
+    pool->since = now;
+    pool->unneeded = pool->free_count;
+    return released * sizeof(struct wr_chunk);
 }
 
 void wr_chunk_pool_free(struct wr_chunk_pool *pool)
 {
     WR_ASSERT(pool->used_count == 0);
-    while (pool->free != NULL) {
-        struct wr_chunk *chunk = pool->free;
-        pool->free = chunk->next;
-        free(chunk);
-    }
-    pool->free_count = 0;
+    release_free(pool, pool->free_count);
 }
 
 struct wr_chunk *wr_chunk_get(struct wr_chunk_pool *pool)
@@ -33,7 +51,10 @@ struct wr_chunk *wr_chunk_get(struct wr_chunk_pool *pool)
     if (chunk != NULL) {
         pool->free = chunk->next;
         pool->free_count--;
+        if (pool->free_count < pool->unneeded)
+            pool->unneeded = pool->free_count;
     } else {
+        pool->grew = true;
         chunk = wr_new_bytes(sizeof *chunk);
     }
     chunk->next = NULL;
@@ -47,7 +68,7 @@ void wr_chunk_put(struct wr_chunk_pool *pool, struct wr_chunk *chunk)
 {
     WR_ASSERT(pool->used_count > 0);
     pool->used_count--;
-    if (pool->free_count >= pool->keep) {
+    if (pool->shrink_after == 0) {
         free(chunk);
         return;
     }

@@ -3,6 +3,7 @@
 #ifndef WR_IO_BYTES_H
 #define WR_IO_BYTES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -20,15 +21,22 @@ struct wr_chunk {
     uint8_t data[WR_CHUNK_SIZE];
 };
 
-/* One a worker. Keeps at most KEEP free chunks. */
+/* One a worker. Buffers that shrink as soon as they may would grow again for the next request, so it is time without growth that
+ * gives memory back: chunks nobody has needed for SHRINK_AFTER microseconds in which the pool never had to grow. */
 struct wr_chunk_pool {
     struct wr_chunk *free;
     size_t free_count;
-    size_t keep;
     size_t used_count; /* chunks in queues just now */
+    uint64_t shrink_after;
+    uint64_t since;  /* when it grew or shrank last, as seen by wr_chunk_pool_shrink() */
+    size_t unneeded; /* the least free_count since then */
+    bool grew;       /* since the last wr_chunk_pool_shrink() */
 };
 
-void wr_chunk_pool_init(struct wr_chunk_pool *pool, size_t keep);
+/* SHRINK_AFTER in microseconds. 0: a chunk goes back at once. WR_NEVER: none does before the pool. */
+void wr_chunk_pool_init(struct wr_chunk_pool *pool, uint64_t shrink_after);
+/* To be called now and then. Returns how many bytes went back. */
+size_t wr_chunk_pool_shrink(struct wr_chunk_pool *pool, uint64_t now);
 void wr_chunk_pool_free(struct wr_chunk_pool *pool);
 struct wr_chunk *wr_chunk_get(struct wr_chunk_pool *pool);
 void wr_chunk_put(struct wr_chunk_pool *pool, struct wr_chunk *chunk);

@@ -1,5 +1,6 @@
 #include "server/worker.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "upstream/cluster.h"
 
 #define SAMPLE_EVERY (1 * WR_SEC)
+#define TRIM_FROM ((size_t)4 * 1024 * 1024)
 #define FLUSH_EVERY (100 * WR_MSEC)
 
 struct wr_worker {
@@ -72,11 +74,22 @@ static void run_stop(struct wr_mail *mail)
     WR_CONTAINER_OF(mail, struct wr_worker, stop_mail)->stopped = true;
 }
 
+static void shrink_buffers(struct wr_worker *worker, uint64_t now)
+{
+    struct wr_chunk_pool *pool = wr_transport_host_chunks(worker->transports);
+    size_t released = wr_chunk_pool_shrink(pool, now);
+    /* The allocator would keep them for itself. It looks at all its memory, so not for a few. */
+    if (released >= TRIM_FROM)
+        (void)malloc_trim(0);
+    wr_metric_add(&worker->metrics->chunk_bytes_released, released);
+    wr_metric_set(&worker->metrics->chunk_free_bytes, (uint64_t)pool->free_count * WR_CHUNK_SIZE);
+    wr_metric_set(&worker->metrics->chunk_bytes, (uint64_t)pool->used_count * WR_CHUNK_SIZE);
+}
+
 static void on_sample(struct wr_deadline *deadline, uint64_t now)
 {
     struct wr_worker *worker = WR_CONTAINER_OF(deadline, struct wr_worker, sample);
-    const struct wr_chunk_pool *pool = wr_transport_host_chunks(worker->transports);
-    wr_metric_set(&worker->metrics->chunk_bytes, (uint64_t)pool->used_count * WR_CHUNK_SIZE);
+    shrink_buffers(worker, now);
     for (size_t i = 0; i < worker->options.snapshot->listener_count; i++)
         wr_downstream_sample(worker->downstreams[i]);
     wr_loop_deadline_set(worker->loop, deadline, now + SAMPLE_EVERY);
@@ -146,6 +159,7 @@ static void init(struct wr_worker *worker, const struct wr_worker_options *optio
 static enum wr_err make_transports(struct wr_worker *worker)
 {
     const struct wr_transport_host_options options = {
+        .buffer_shrink_after = worker->options.snapshot->buffer_shrink_after,
         .signers = worker->options.signers,
         .mailbox = worker->mailbox,
         .signed_here = &worker->metrics->signatures[WR_SIGNED_BY_WORKER],

@@ -11,7 +11,6 @@
 
 #define OUTPUT_HIGH ((size_t)128 * 1024)
 #define OUTPUT_LOW ((size_t)32 * 1024)
-#define CHUNKS_KEPT 256
 #define PIPELINES_KEPT 256
 
 /* ---- host ---- */
@@ -36,7 +35,7 @@ enum wr_err wr_transport_host_new(struct wr_loop *loop,
     if (host->output_low >= host->output_high)
         host->output_low = host->output_high / 4;
     wr_list_init(&host->gathering);
-    wr_chunk_pool_init(&host->chunks, CHUNKS_KEPT);
+    wr_chunk_pool_init(&host->chunks, options != NULL ? options->buffer_shrink_after : 0);
     host->received = wr_new_bytes(WR_RECEIVED_SIZE);
     host->plain = wr_new_bytes(WR_PLAIN_SIZE);
     host->sealed = wr_new_bytes(WR_SEALED_SIZE);

@@ -28,6 +28,7 @@
 struct wr_transport_host;
 
 struct wr_transport_host_options {
+    uint64_t buffer_shrink_after; /* microseconds: wr_chunk_pool_init() */
     size_t output_high; /* bytes; above it a writer should wait for writable(). 0: 128 KiB */
     size_t output_low;  /* writable() is called when output falls to it. 0: 32 KiB */
     struct wr_signers *signers; /* lent; NULL: all signatures are made on the loop's thread */

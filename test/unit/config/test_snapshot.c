@@ -56,6 +56,7 @@ Test(snapshot, smallest_file_has_safe_defaults)
     cr_expect_not(s->admin_enabled);
     cr_expect_null(s->access_log);
     cr_expect_eq(s->drain_timeout, 30 * WR_SEC);
+    cr_expect_eq(s->buffer_shrink_after, 10 * WR_SEC);
     cr_assert_eq(s->listener_count, 1);
     const struct wr_downstream_options *d = &s->listeners[0].downstream;
     cr_expect_str_eq(d->name, "127.0.0.1:0");
@@ -224,7 +225,8 @@ Test(snapshot, defaults_reach_listeners_wherever_they_stand)
               "  - name: a\n    bind: 127.0.0.1:0\n" ROUTES "    timeouts: {keep_alive: 7s}\n"
               "  - name: b\n    bind: 127.0.0.1:0\n" ROUTES "defaults:\n"
               "  timeouts: {keep_alive: 3s, inactivity: 9s, drain: 1s}\n"
-              "  limits: {request_fields: 5}\n",
+              "  limits: {request_fields: 5}\n"
+              "buffer_shrink_after: 0s\n",
               &reports);
     cr_assert_not_null(s, "%s", reports.text);
     cr_expect_eq(s->listeners[0].downstream.timeouts.keep_alive, 7 * WR_SEC);
@@ -232,6 +234,7 @@ Test(snapshot, defaults_reach_listeners_wherever_they_stand)
     cr_expect_eq(s->listeners[1].downstream.timeouts.keep_alive, 3 * WR_SEC);
     cr_expect_eq(s->listeners[1].downstream.codec.fields_limit, 5);
     cr_expect_eq(s->drain_timeout, WR_SEC);
+    cr_expect_eq(s->buffer_shrink_after, 0);
     wr_snapshot_release(s);
 }
 

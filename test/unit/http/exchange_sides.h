@@ -146,7 +146,7 @@ static WR_UNUSED void finish(enum wr_err why)
 static WR_UNUSED void set_up(void)
 {
     cr_assert_eq(wr_loop_new(WR_CLOCK_SIMULATED, &loop), WR_OK);
-    wr_chunk_pool_init(&pool, 4);
+    wr_chunk_pool_init(&pool, 0);
     registry = wr_metrics_registry_new();
     wr_exchange_host_init(&host);
     cr_assert_eq(host.inactivity_timeout, WR_NEVER);

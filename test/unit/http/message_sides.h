@@ -106,7 +106,7 @@ static void progress(struct wr_message *of)
 
 static WR_UNUSED void set_up(void)
 {
-    wr_chunk_pool_init(&pool, 4);
+    wr_chunk_pool_init(&pool, 0);
     wr_message_init(&message, &pool, LIMIT, progress);
     wr_bytes_init(&taken, &pool);
     wr_head_init(&head);

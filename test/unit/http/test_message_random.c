@@ -432,7 +432,7 @@ static void run(unsigned long long from)
 Test(message_random, every_interleaving_keeps_the_contract)
 {
     const char *only = getenv("WEIR_TEST_SEED");
-    wr_chunk_pool_init(&pool, 16);
+    wr_chunk_pool_init(&pool, 0);
     wr_head_init(&head);
     unsigned long long first = only != NULL ? strtoull(only, NULL, 10) : 0;
     unsigned long long end = only != NULL ? first + 1 : RUNS;

@@ -3,13 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "io/bytes.h"
+
+#define SHRINK_AFTER (10 * WR_SEC)
 
 static struct wr_chunk_pool pool;
 
 static void setup(void)
 {
-    wr_chunk_pool_init(&pool, 4);
+    wr_chunk_pool_init(&pool, SHRINK_AFTER);
 }
 
 static void teardown(void)
@@ -71,19 +74,77 @@ Test(bytes, append_over_several_chunks)
     free(p);
 }
 
-Test(bytes, pool_keeps_no_more_than_told)
+/* COUNT chunks are in use at once, and none afterwards. */
+static void use(size_t count)
 {
-    struct wr_chunk *chunks[7];
-    for (size_t i = 0; i < 7; i++)
+    struct wr_chunk *chunks[16];
+    cr_assert_leq(count, 16);
+    for (size_t i = 0; i < count; i++)
         chunks[i] = wr_chunk_get(&pool);
-    cr_assert_eq(pool.used_count, 7);
-    for (size_t i = 0; i < 7; i++)
+    cr_assert_eq(pool.used_count, count);
+    for (size_t i = 0; i < count; i++)
         wr_chunk_put(&pool, chunks[i]);
-    cr_assert_eq(pool.free_count, 4);
     cr_assert_eq(pool.used_count, 0);
-    struct wr_chunk *again = wr_chunk_get(&pool);
+}
+
+Test(bytes, pool_gives_back_what_nobody_needed_since_it_grew)
+{
+    const size_t chunk = sizeof(struct wr_chunk);
+    uint64_t now = 1000 * WR_SEC;
+    use(7);
+    cr_assert_eq(wr_chunk_pool_shrink(&pool, now), 0, "it has just grown");
+    use(3);
+    cr_assert_eq(wr_chunk_pool_shrink(&pool, now + SHRINK_AFTER - 1), 0);
+    cr_assert_eq(pool.free_count, 7);
+    cr_assert_eq(wr_chunk_pool_shrink(&pool, now + SHRINK_AFTER), 4 * chunk);
     cr_assert_eq(pool.free_count, 3);
-    wr_chunk_put(&pool, again);
+    use(3);
+    cr_assert_eq(wr_chunk_pool_shrink(&pool, now + 2 * SHRINK_AFTER - 1), 0, "it has just shrunk");
+    cr_assert_eq(wr_chunk_pool_shrink(&pool, now + 2 * SHRINK_AFTER), 0, "all are needed");
+    cr_assert_eq(wr_chunk_pool_shrink(&pool, now + 3 * SHRINK_AFTER), 3 * chunk);
+    cr_assert_eq(pool.free_count, 0);
+}
+
+Test(bytes, growth_puts_shrinking_off)
+{
+    uint64_t now = 1000 * WR_SEC;
+    use(5);
+    (void)wr_chunk_pool_shrink(&pool, now);
+    for (size_t i = 6; i <= 16; i++) {
+        now += SHRINK_AFTER * 9 / 10;
+        use(i);
+        cr_assert_eq(wr_chunk_pool_shrink(&pool, now), 0);
+        cr_assert_eq(pool.free_count, i);
+    }
+    /* Chunks in use are not the pool's to give back. */
+    struct wr_chunk *used = wr_chunk_get(&pool);
+    cr_assert_eq(wr_chunk_pool_shrink(&pool, now + SHRINK_AFTER), 15 * sizeof(struct wr_chunk));
+    wr_chunk_put(&pool, used);
+    cr_assert_eq(pool.free_count, 1);
+}
+
+Test(bytes, pool_that_shrinks_at_once_keeps_none)
+{
+    struct wr_chunk_pool hasty;
+    wr_chunk_pool_init(&hasty, 0);
+    struct wr_chunk *one = wr_chunk_get(&hasty);
+    struct wr_chunk *two = wr_chunk_get(&hasty);
+    wr_chunk_put(&hasty, one);
+    wr_chunk_put(&hasty, two);
+    cr_assert_eq(hasty.free_count, 0);
+    cr_assert_eq(wr_chunk_pool_shrink(&hasty, WR_SEC), 0);
+    wr_chunk_pool_free(&hasty);
+}
+
+Test(bytes, pool_can_keep_all)
+{
+    struct wr_chunk_pool thrifty;
+    wr_chunk_pool_init(&thrifty, WR_NEVER);
+    wr_chunk_put(&thrifty, wr_chunk_get(&thrifty));
+    cr_assert_eq(wr_chunk_pool_shrink(&thrifty, WR_SEC), 0);
+    cr_assert_eq(wr_chunk_pool_shrink(&thrifty, WR_NEVER - 1), 0);
+    cr_assert_eq(thrifty.free_count, 1);
+    wr_chunk_pool_free(&thrifty);
 }
 
 Test(bytes, reserve_and_commit)
@@ -331,7 +392,6 @@ Test(bytes, behaves_as_a_flat_array)
                 chunks += chunks_of(&queues[k].bytes);
             }
             cr_assert_eq(pool.used_count, chunks);
-            cr_assert_leq(pool.free_count, 4);
         }
         for (size_t i = 0; i < QUEUES; i++) {
             wr_bytes_clear(&queues[i].bytes);
