@@ -27,5 +27,7 @@ WORKDIR /etc/weir
 USER weir
 EXPOSE 8443
 STOPSIGNAL SIGTERM
+# Without an admin server in weir.yaml there is nobody to ask, and this says so.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["weir", "health", "-c", "weir.yaml"]
 ENTRYPOINT ["weir"]
 CMD ["run", "-c", "weir.yaml"]

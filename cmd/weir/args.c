@@ -13,6 +13,9 @@
 
 const char wr_args_usage[] = "usage: weir run -c FILE      serve what FILE configures\n"
                              "       weir check -c FILE    say what is wrong with FILE\n"
+                             "       weir dump -c FILE     what FILE means, with all defaults\n"
+                             "       weir health -c FILE   is the one that serves FILE ready?\n"
+                             "       weir schema [--json]  every key there is\n"
                              "       weir version          what this weir is made of\n"
                              "       weir help             the whole story\n";
 
@@ -25,6 +28,12 @@ const char wr_args_help[] =
     "  run -c FILE     serve what FILE configures until a signal ends it\n"
     "  check -c FILE   read FILE, certificates and all, and report every error as\n"
     "                  FILE:LINE:COLUMN: what is wrong; nothing is opened to clients\n"
+    "  dump -c FILE    the same, and print what is in force as YAML: what FILE says,\n"
+    "                  with all defaults and the environment in it\n"
+    "  health -c FILE  ask the admin server that FILE names whether it accepts\n"
+    "                  connections, for HEALTHCHECK and probes; looks at nothing else\n"
+    "  schema          every key of the configuration, as Markdown; with --json as a\n"
+    "                  JSON Schema for editors\n"
     "  version         version, build preset, compiler and TLS library\n"
     "  help            this text\n"
     "\n"
@@ -41,7 +50,7 @@ const char wr_args_help[] =
     "\n"
     "Exit status:\n"
     "  0   ended, and every request was finished\n"
-    "  1   could not start: the log says why\n"
+    "  1   could not start: the log says why; health: not ready\n"
     "  2   wrong usage or configuration\n"
     "  3   ended, but the drain timeout passed or a second signal came:\n"
     "      what was still open was cut off\n"
@@ -54,11 +63,10 @@ static const struct command {
     enum wr_command command;
     bool takes_config;
 } commands[] = {
-    {"run", WR_COMMAND_RUN, true},
-    {"check", WR_COMMAND_CHECK, true},
-    {"version", WR_COMMAND_VERSION, false},
-    {"help", WR_COMMAND_HELP, false},
-    {"--version", WR_COMMAND_VERSION, false},
+    {"run", WR_COMMAND_RUN, true},        {"check", WR_COMMAND_CHECK, true},
+    {"dump", WR_COMMAND_DUMP, true},      {"health", WR_COMMAND_HEALTH, true},
+    {"schema", WR_COMMAND_SCHEMA, false}, {"version", WR_COMMAND_VERSION, false},
+    {"help", WR_COMMAND_HELP, false},     {"--version", WR_COMMAND_VERSION, false},
 };
 
 static bool is_help(const char *word)
@@ -97,8 +105,10 @@ static bool unknown_command(const char *word, char *error)
         (void)snprintf(error, WR_ARGS_ERROR, "no command \"%.64s\"; did you mean \"%s\"?", word,
                        nearest);
     else
-        (void)snprintf(error, WR_ARGS_ERROR,
-                       "no command \"%.64s\"; there are run, check, version, help", word);
+        (void)snprintf(
+            error, WR_ARGS_ERROR,
+            "no command \"%.64s\"; there are run, check, dump, health, schema, version, help",
+            word);
     return false;
 }
 
@@ -124,6 +134,10 @@ static bool parse_options(int argc, char *const argv[], const struct command *co
             return true;
         }
         const char *word = argv[i];
+        if (command->command == WR_COMMAND_SCHEMA && strcmp(word, "--json") == 0) {
+            out->command = WR_COMMAND_SCHEMA_JSON;
+            continue;
+        }
         const char *config = command->takes_config ? config_value(argc, argv, &i) : NULL;
         bool bare = strcmp(word, "-c") == 0 || strcmp(word, "--config") == 0;
         if (config == NULL && command->takes_config && bare) {

@@ -4,11 +4,20 @@
 
 #include <stdbool.h>
 
-enum wr_command { WR_COMMAND_RUN, WR_COMMAND_CHECK, WR_COMMAND_VERSION, WR_COMMAND_HELP };
+enum wr_command {
+    WR_COMMAND_RUN,
+    WR_COMMAND_CHECK,
+    WR_COMMAND_DUMP,
+    WR_COMMAND_HEALTH,
+    WR_COMMAND_SCHEMA,
+    WR_COMMAND_SCHEMA_JSON,
+    WR_COMMAND_VERSION,
+    WR_COMMAND_HELP
+};
 
 struct wr_args {
     enum wr_command command;
-    const char *config; /* of RUN and CHECK: a path, "-" = standard input */
+    const char *config; /* of RUN, CHECK, DUMP and HEALTH: a path, "-" = standard input */
 };
 
 #define WR_ARGS_ERROR 256

@@ -3,7 +3,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config/reference.h"
 #include "config/snapshot.h"
+#include "server/health.h"
 #include "server/server.h"
 #include "transport/tls.h"
 #include "weir/args.h"
@@ -48,6 +50,28 @@ static int check(const char *path)
     return printed();
 }
 
+static int dump(const char *path)
+{
+    const struct wr_snapshot *snapshot = load(path);
+    if (snapshot == NULL)
+        return EXIT_WRONG;
+    wr_snapshot_dump(snapshot, stdout);
+    wr_snapshot_release(snapshot);
+    return printed();
+}
+
+static int health(const char *path)
+{
+    const struct wr_config_report report = {.error = report_error};
+    struct wr_address admin;
+    char said[WR_HEALTH_WORDS];
+    if (wr_snapshot_load_admin(path, &report, &admin) != WR_OK)
+        return EXIT_WRONG;
+    bool ready = wr_health_ask(&admin, "/readyz", said);
+    (void)printf("%s: %s\n", ready ? "ready" : "not ready", said);
+    return printed() == EXIT_FINE && ready ? EXIT_FINE : EXIT_FAILED;
+}
+
 static int run(const char *path)
 {
     const struct wr_snapshot *snapshot = load(path);
@@ -80,6 +104,16 @@ int main(int argc, char *argv[])
         return run(args.config);
     case WR_COMMAND_CHECK:
         return check(args.config);
+    case WR_COMMAND_DUMP:
+        return dump(args.config);
+    case WR_COMMAND_HEALTH:
+        return health(args.config);
+    case WR_COMMAND_SCHEMA:
+        wr_reference_markdown(stdout);
+        return printed();
+    case WR_COMMAND_SCHEMA_JSON:
+        wr_reference_json(stdout);
+        return printed();
     case WR_COMMAND_VERSION:
         return version();
     case WR_COMMAND_HELP:

@@ -41,6 +41,7 @@ struct wr_model_base {
 #define WR_SCHEMA_REQUIRED 1u
 #define WR_SCHEMA_INFINITY 2u /* `infinity` is allowed */
 #define WR_SCHEMA_NOT_EMPTY 4u
+#define WR_SCHEMA_OPTIONAL 8u /* a mapping: to leave it out is not to give it all its defaults */
 
 /* What a count is for which the word INDEX was written. */
 #define WR_COUNT_WORD(index) (UINT64_MAX - 1 - (index))

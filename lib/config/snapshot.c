@@ -70,6 +70,7 @@ static enum wr_err build(struct wr_snapshot_owned *owned, struct wr_errors *erro
     struct wr_model *model = wr_arena_alloc_zero(&owned->arena, sizeof(*model));
     enum wr_err err = wr_yaml_parse(&owned->arena, text, n, errors, &root);
 
+    owned->model = model;
     if (err != WR_OK)
         return err;
     wr_model_read(&owned->arena, errors, root, model);
@@ -111,33 +112,70 @@ static char *read_all(FILE *file, size_t *n)
     return text;
 }
 
-enum wr_err wr_snapshot_load(const char *path, const struct wr_config_report *report,
-                             const struct wr_snapshot **out)
+static const char *name_of(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+/* The text of PATH; NULL when it cannot be had, and that has been reported. Owner: the caller. */
+static char *load_text(const char *path, const struct wr_config_report *report, size_t *n)
 {
     bool from_stdin = strcmp(path, "-") == 0;
-    const char *name = from_stdin ? "standard input" : path;
-    struct wr_errors errors = {.report = report, .name = name};
+    struct wr_errors errors = {.report = report, .name = name_of(path)};
     FILE *file = from_stdin ? stdin : fopen(path, "re");
-    size_t n = 0;
+    char *text = NULL;
 
     if (!file) {
         wr_errors_add(&errors, (struct wr_mark){0, 0},
                       "cannot be opened: %s, expected a configuration file", strerror(errno));
-        wr_errors_tell(&errors);
-        return WR_ERR_INVALID;
+    } else {
+        text = read_all(file, n);
+        if (!from_stdin)
+            (void)fclose(file);
+        if (!text)
+            wr_errors_add(&errors, (struct wr_mark){0, 0},
+                          "cannot be read, expected a file of at most %u MiB", FILE_MAX >> 20);
     }
-    char *text = read_all(file, &n);
-    if (!from_stdin)
-        (void)fclose(file);
-    if (!text) {
-        wr_errors_add(&errors, (struct wr_mark){0, 0},
-                      "cannot be read, expected a file of at most %u MiB", FILE_MAX >> 20);
-        wr_errors_tell(&errors);
+    wr_errors_tell(&errors);
+    return text;
+}
+
+enum wr_err wr_snapshot_load(const char *path, const struct wr_config_report *report,
+                             const struct wr_snapshot **out)
+{
+    size_t n = 0;
+    char *text = load_text(path, report, &n);
+
+    if (!text)
         return WR_ERR_INVALID;
-    }
-    enum wr_err err = wr_snapshot_parse(name, text, n, report, out);
+    enum wr_err err = wr_snapshot_parse(name_of(path), text, n, report, out);
     free(text);
     return err;
+}
+
+enum wr_err wr_snapshot_load_admin(const char *path, const struct wr_config_report *report,
+                                   struct wr_address *out)
+{
+    size_t n = 0;
+    char *text = load_text(path, report, &n);
+    struct wr_errors errors = {.report = report, .name = name_of(path)};
+    struct wr_arena arena;
+    struct wr_yaml_node *root;
+    struct wr_model model = {.workers = WR_STR_EMPTY};
+
+    if (!text)
+        return WR_ERR_INVALID;
+    wr_arena_init(&arena);
+    if (wr_yaml_parse(&arena, text, n, &errors, &root) == WR_OK)
+        wr_model_read(&arena, &errors, root, &model);
+    if (errors.count == 0 && !model.admin.base.given)
+        wr_errors_add(&errors, (struct wr_mark){0, 0},
+                      "has no admin server to ask, expected admin: 127.0.0.1:PORT or unix:/path");
+    *out = model.admin.bind;
+    wr_errors_tell(&errors);
+    wr_arena_free(&arena);
+    free(text);
+    return errors.count == 0 ? WR_OK : WR_ERR_INVALID;
 }
 
 const struct wr_snapshot *wr_snapshot_retain(const struct wr_snapshot *snapshot)

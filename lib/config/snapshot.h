@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/compiler.h"
 #include "base/err.h"
@@ -50,6 +51,12 @@ WR_MUST_USE enum wr_err wr_snapshot_load(const char *path, const struct wr_confi
 WR_MUST_USE enum wr_err wr_snapshot_parse(const char *name, const char *text, size_t n,
                                           const struct wr_config_report *report,
                                           const struct wr_snapshot **out);
+/* Where PATH says the admin server is. Nothing else is looked at: no certificates, no names to resolve. */
+WR_MUST_USE enum wr_err wr_snapshot_load_admin(const char *path,
+                                               const struct wr_config_report *report,
+                                               struct wr_address *out);
+/* As YAML that means the same, defaults and environment in it. */
+void wr_snapshot_dump(const struct wr_snapshot *snapshot, FILE *out);
 const struct wr_snapshot *wr_snapshot_retain(const struct wr_snapshot *snapshot);
 void wr_snapshot_release(const struct wr_snapshot *snapshot); /* any thread; NULL is fine */
 

@@ -11,6 +11,7 @@
 /* A snapshot with the memory and the TLS contexts it holds. */
 struct wr_snapshot_owned {
     struct wr_snapshot snapshot;
+    const struct wr_model *model; /* in the arena */
     atomic_uint references;
     struct wr_arena arena;
     struct wr_snapshot_listener *listeners; /* as many as the snapshot says */

@@ -291,9 +291,10 @@ static const struct wr_schema_map respond_map = MAP_OF(respond, "respond", NULL,
 
 static const struct wr_schema_field route_fields[] = {
     PLAIN(route, name, WR_KIND_STRING, NULL, 0, "for logs"),
-    NESTED(route, match, WR_KIND_MAP, match_map, 0, "all of it must match; nothing matches all"),
+    NESTED(route, match, WR_KIND_MAP, match_map, WR_SCHEMA_OPTIONAL,
+           "all of it must match; nothing matches all"),
     PLAIN(route, cluster, WR_KIND_STRING, NULL, WR_SCHEMA_NOT_EMPTY, "where requests go"),
-    NESTED(route, respond, WR_KIND_MAP, respond_map, 0, "a fixed answer instead"),
+    NESTED(route, respond, WR_KIND_MAP, respond_map, WR_SCHEMA_OPTIONAL, "a fixed answer instead"),
     PLAIN(route, upgrade, WR_KIND_STRING_LIST, NULL, 0,
           "protocols a request may change to; websocket when left out"),
     PLAIN(route, connect, WR_KIND_BOOL, "false", 0, "CONNECT makes a tunnel to the cluster"),

@@ -1,5 +1,7 @@
 #include "config/values.h"
 
+#include <stdio.h>
+
 #include "base/compiler.h"
 #include "base/time.h"
 
@@ -81,6 +83,46 @@ bool wr_value_percent(struct wr_str text, uint64_t *percent)
     if (wr_str_ends(text, WR_STR("%")))
         text.n--;
     return wr_str_parse_u63(text, percent) && *percent <= 100;
+}
+
+static void text_with_unit(uint64_t value, const struct unit *units, size_t count,
+                           char out[WR_VALUE_TEXT])
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (value > 0 && value % units[i].factor == 0)
+            best = i;
+    (void)snprintf(out, WR_VALUE_TEXT, "%llu%s", (unsigned long long)(value / units[best].factor),
+                   units[best].suffix.p);
+}
+
+void wr_value_duration_text(uint64_t usec, char out[WR_VALUE_TEXT])
+{
+    if (usec == 0 || usec == WR_NEVER)
+        wr_value_count_text(usec, out);
+    else
+        text_with_unit(usec, duration_units, WR_COUNT_OF(duration_units), out);
+}
+
+void wr_value_size_text(uint64_t bytes, char out[WR_VALUE_TEXT])
+{
+    if (bytes % 1024 != 0 || bytes == 0 || bytes == UINT64_MAX)
+        wr_value_count_text(bytes, out);
+    else
+        text_with_unit(bytes, size_units, WR_COUNT_OF(size_units), out);
+}
+
+void wr_value_count_text(uint64_t count, char out[WR_VALUE_TEXT])
+{
+    if (count == UINT64_MAX)
+        (void)snprintf(out, WR_VALUE_TEXT, "infinity");
+    else
+        (void)snprintf(out, WR_VALUE_TEXT, "%llu", (unsigned long long)count);
+}
+
+void wr_value_percent_text(uint64_t percent, char out[WR_VALUE_TEXT])
+{
+    (void)snprintf(out, WR_VALUE_TEXT, "%llu%%", (unsigned long long)percent);
 }
 
 bool wr_value_bool(struct wr_str text, bool *value)

@@ -17,6 +17,13 @@ bool wr_value_size(struct wr_str text, uint64_t *bytes);
 bool wr_value_count(struct wr_str text, uint64_t *count);
 /* "20%" or "20", at most 100. */
 bool wr_value_percent(struct wr_str text, uint64_t *percent);
+/* The other way round, as a person would write it: in the largest unit that says it exactly. */
+#define WR_VALUE_TEXT 32
+void wr_value_duration_text(uint64_t usec, char out[WR_VALUE_TEXT]);
+void wr_value_size_text(uint64_t bytes, char out[WR_VALUE_TEXT]);
+void wr_value_count_text(uint64_t count, char out[WR_VALUE_TEXT]);
+void wr_value_percent_text(uint64_t percent, char out[WR_VALUE_TEXT]);
+
 /* true false on off yes no */
 bool wr_value_bool(struct wr_str text, bool *value);
 

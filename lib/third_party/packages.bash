@@ -5,7 +5,8 @@ build_packages=(
     libnghttp2-dev libyaml-dev ninja-build node-llhttp xz-utils
 )
 test_packages=(
-    clang-format clang-tidy curl nghttp2-client nghttp2-server nginx-light openssl procps python3 shellcheck util-linux wrk
+    clang-format clang-tidy curl nghttp2-client nghttp2-server nginx-light openssl procps python3 python3-jsonschema python3-yaml
+    shellcheck util-linux wrk
 )
 # npm comes with nodejs where it is not Debian's.
 node_packages=(nodejs npm)

@@ -68,12 +68,64 @@ Test(weir_command, help_is_told_when_asked_for)
     expect("--version", 0, "BoringSSL", "");
 }
 
+static const char good[] =
+    "listeners: [{name: a, bind: '127.0.0.1:0', routes: [{respond: {body: x}}]}]\n";
+static const char bad[] = "workers: many\n"
+                          "listeners:\n"
+                          "  - {bind: 127.0.0.1:0, rotues: [{cluster: a}]}\n";
+
+/* Of every kind of value something, and what YAML and we would take for something else. */
+static const char rich[] =
+    "workers: 2\n"
+    "signers: off\n"
+    "admin: 127.0.0.1:0\n"
+    "access_log: {to: \"log ${WEIR_NOWHERE:-x}$$1\"}\n"
+    "defaults: {limits: {buffer: 48KiB}, timeouts: {keep_alive: 90s}}\n"
+    "listeners:\n"
+    "  - name: edge\n"
+    "    bind: '[::1]:8443'\n"
+    "    admission: {trusted: [10.0.0.0/8, 'fd00::/8'], max_pending_handshakes: infinity,\n"
+    "                rates: {handshakes: 100}, refusal_share: 3%, refuse_with: alert}\n"
+    "    requests: 500\n"
+    "    routes:\n"
+    "      - {name: \"a\\\"b\\\\\", match: {host: '*.example.com', path: /x}, cluster: web,\n"
+    "         upgrade: [], rate: {per_second: 3, key: 'header:X'}}\n"
+    "      - {match: {}, respond: {body: \"a $$5\\tb\\nc \\u00e9\", status: 404}}\n"
+    "clusters:\n"
+    "  - name: web\n"
+    "    endpoints: ['127.0.0.1:8080', {address: localhost, port: 81}]\n"
+    "    retry: {on: []}\n"
+    "    tls: {verify: false}\n";
+
+Test(weir_command, what_is_dumped_means_the_same)
+{
+    expect_of(rich, "dump -c -", 0, "max_handshake_delay: 100ms", "");
+    cr_expect_not_null(strstr(out, "keep_alive: 90s"), "what the listener has from defaults: %s",
+                       out);
+    cr_expect_not_null(strstr(out, "to: \"log x$$1\""), "%s", out);
+    cr_expect_not_null(strstr(out, "body: \"a $$5\\x09b\\x0ac \xc3\xa9\""), "%s", out);
+    cr_expect_not_null(strstr(out, "max: 500"), "%s", out);
+    cr_expect_null(strstr(out, "burst: 0\n"), "a second's worth is not nothing: %s", out);
+    char *first = strdup(out);
+    expect_of(first, "dump -c -", 0, "# What is in force", "");
+    cr_expect_str_eq(out, first);
+    free(first);
+    expect_of(bad, "dump -c -", 2, "", "expected \"routes\"?");
+}
+
+Test(weir_command, every_key_is_told)
+{
+    expect("schema", 0, "| `max_pending_handshakes` | count, 0 to", "");
+    expect("schema --json", 0, "\"max_pending_handshakes\": {", "");
+    expect("schema --yaml", 2, "", "\"--yaml\" is not that");
+}
+
 Test(weir_command, wrong_usage_says_what_is_right)
 {
     expect("", 2, "", "usage: weir run -c FILE");
     expect("chekc", 2, "", "did you mean \"check\"?");
     expect("runn", 2, "", "did you mean \"run\"?");
-    expect("frobnicate", 2, "", "there are run, check, version, help");
+    expect("frobnicate", 2, "", "there are run, check, dump, health, schema, version, help");
     expect("run", 2, "", "weir run -c FILE");
     expect("run -c", 2, "", "\"-c\"");
     expect("run -c ''", 2, "", "takes -c FILE");
@@ -81,12 +133,6 @@ Test(weir_command, wrong_usage_says_what_is_right)
     expect("check x", 2, "", "\"x\" is not that");
     expect("version -c a", 2, "", "takes nothing");
 }
-
-static const char good[] =
-    "listeners: [{name: a, bind: '127.0.0.1:0', routes: [{respond: {body: x}}]}]\n";
-static const char bad[] = "workers: many\n"
-                          "listeners:\n"
-                          "  - {bind: 127.0.0.1:0, rotues: [{cluster: a}]}\n";
 
 Test(weir_command, check)
 {

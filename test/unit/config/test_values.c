@@ -24,6 +24,43 @@ static void check(bool (*parse)(struct wr_str, uint64_t *), const struct number_
     }
 }
 
+struct text_case {
+    uint64_t value;
+    const char *text;
+};
+
+static void check_text(void (*write)(uint64_t, char *), const struct text_case *cases, size_t count)
+{
+    char text[WR_VALUE_TEXT];
+    for (size_t i = 0; i < count; i++) {
+        write(cases[i].value, text);
+        cr_expect_str_eq(text, cases[i].text);
+    }
+}
+
+Test(values, are_written_as_a_person_would)
+{
+    static const struct text_case durations[] = {
+        {0, "0"},
+        {7, "7us"},
+        {1500, "1500us"},
+        {250 * WR_MSEC, "250ms"},
+        {90 * WR_SEC, "90s"},
+        {60 * WR_SEC, "1m"},
+        {48 * 3600 * WR_SEC, "2d"},
+        {WR_NEVER, "infinity"},
+    };
+    static const struct text_case sizes[] = {
+        {0, "0"},       {512, "512"},      {1024, "1KiB"},
+        {1536, "1536"}, {3 << 20, "3MiB"}, {UINT64_MAX, "infinity"},
+    };
+    check_text(wr_value_duration_text, durations, WR_COUNT_OF(durations));
+    check_text(wr_value_size_text, sizes, WR_COUNT_OF(sizes));
+    char text[WR_VALUE_TEXT];
+    wr_value_percent_text(20, text);
+    cr_expect_str_eq(text, "20%");
+}
+
 Test(values, durations)
 {
     static const struct number_case cases[] = {
