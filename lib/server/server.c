@@ -20,6 +20,7 @@
 #include "observe/writer.h"
 #include "server/admin.h"
 #include "server/sockets.h"
+#include "server/systemd.h"
 #include "server/worker.h"
 
 #define RESERVED_LEAST 16 /* descriptors that clients do not get */
@@ -96,6 +97,7 @@ static void finish(struct server *server, enum wr_err outcome)
 static void begin_drain(struct server *server, const char *why)
 {
     uint64_t limit = server->snapshot->drain_timeout;
+    wr_systemd_stopping();
     server->draining = true;
     server->drain_began = wr_loop_now(server->loop);
     wr_admin_set_state(server->admin, WR_ADMIN_DRAINING);
@@ -134,6 +136,7 @@ static void on_started(void *owner)
     if (!server->draining)
         wr_admin_set_state(server->admin, WR_ADMIN_READY);
     log_started(server);
+    wr_systemd_ready();
 }
 
 static const struct wr_worker_events worker_events = {.started = on_started, .drained = on_drained};

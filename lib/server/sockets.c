@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "observe/log.h"
+#include "server/systemd.h"
 
 static bool is_unix(const struct wr_address *address)
 {
@@ -86,16 +87,22 @@ static enum wr_err open_listener(struct wr_sockets *sockets, size_t l)
     const struct wr_snapshot_listener *listener = &snapshot->listeners[l];
     const struct wr_listen_options options = {.backlog = listener->backlog, .reuse_port = true};
     int *first = &sockets->fds[l];
+    bool inherited = false;
 
-    enum wr_err err = probe(&listener->address);
+    enum wr_err err = wr_systemd_listener(&listener->address, first);
     if (err == WR_OK)
+        inherited = *first >= 0;
+    if (err == WR_OK && !inherited)
+        err = probe(&listener->address);
+    if (err == WR_OK && !inherited)
         err = wr_socket_listen(&listener->address, &options, first);
     if (err == WR_OK)
         err = bound_address(*first, &listener->address, &sockets->bound[l]);
     for (unsigned w = 1; err == WR_OK && w < snapshot->workers; w++) {
         int *fd = &sockets->fds[w * snapshot->listener_count + l];
-        err = is_unix(&listener->address) ? duplicate(*first, fd)
-                                          : wr_socket_listen(&sockets->bound[l], &options, fd);
+        err = is_unix(&listener->address) || inherited
+                  ? duplicate(*first, fd)
+                  : wr_socket_listen(&sockets->bound[l], &options, fd);
     }
     if (err != WR_OK)
         log_failure(listener->downstream.name, &listener->address, err, errno);

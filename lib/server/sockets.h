@@ -1,6 +1,6 @@
 /* The listening sockets of a snapshot, all bound before anything else starts: an address that cannot be had is found out
  * while nothing runs. One socket a worker and listener (SO_REUSEPORT: the kernel spreads connections, workers share
- * nothing); a unix socket has one queue, which its workers share. */
+ * nothing); a unix socket has one queue, which its workers share, and so has one that was open when the process started (systemd.h). */
 #ifndef WR_SERVER_SOCKETS_H
 #define WR_SERVER_SOCKETS_H
 

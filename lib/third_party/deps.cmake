@@ -5,9 +5,11 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core libevent_extra libevent_pthreads)
 pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)
 pkg_check_modules(yaml REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(systemd REQUIRED IMPORTED_TARGET libsystemd)
 add_library(third_party_libevent ALIAS PkgConfig::libevent)
 add_library(third_party_nghttp2 ALIAS PkgConfig::nghttp2)
 add_library(third_party_yaml ALIAS PkgConfig::yaml)
+add_library(third_party_systemd ALIAS PkgConfig::systemd)
 
 # llhttp comes as C sources: Debian's node-llhttp, or -DLLHTTP_ROOT=<dir> with src/ and include/ as in its releases.
 set(LLHTTP_ROOT "" CACHE PATH "llhttp release to use in place of Debian's node-llhttp")

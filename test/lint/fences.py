@@ -11,6 +11,7 @@ FENCES = [
     (r"openssl/", r"lib/transport/", None),
     (r"nghttp2/", r"lib/codec/h2_", None),
     (r"llhttp\.h$", r"lib/codec/h1_", None),
+    (r"systemd/", r"lib/server/systemd\.c$", None),
     (r"yaml\.h$", r"lib/config/", 1),
 ]
 

@@ -11,7 +11,8 @@ endforeach()
 # Debian's own interpreter: jsonschema and yaml are its packages.
 add_test(NAME lint.reference COMMAND /usr/bin/python3 -B "${CMAKE_CURRENT_SOURCE_DIR}/lint/reference.py"
                                      "${CMAKE_BINARY_DIR}/bin/weir")
-list(APPEND lints lint.reference)
+add_test(NAME lint.package COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/lint/package" "${CMAKE_BINARY_DIR}")
+list(APPEND lints lint.reference lint.package)
 add_test(NAME lint.tidy COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/lint/tidy" "${CMAKE_BINARY_DIR}")
 set_tests_properties(${lints} PROPERTIES LABELS lint TIMEOUT 120)
 set_tests_properties(lint.tidy PROPERTIES LABELS lint TIMEOUT 600 PROCESSORS 2)
