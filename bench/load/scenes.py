@@ -35,7 +35,7 @@ def say(text):
 
 def refusals(seen):
     """As the client was told; then as weir counts them."""
-    told = ", ".join(f"{seen['storm'][name]:,} {name}" for name in ("reset", "alert", "closed", "gave_up", "other") if seen["storm"][name])
+    told = ", ".join(f"{seen['storm'][name]:,} {name}" for name in ("reset", "alert", "closed", "gave_up", "stalled", "other") if seen["storm"][name])
     counted = ", ".join(f"{value:,.0f} {name.partition('{')[2][:-1]}" for name, value in seen["counters"].items()
                         if name.startswith(REFUSED) and value)
     return (told or "none") + (f" (weir: {counted})" if counted else "")
@@ -232,44 +232,6 @@ def mixed(stage):
     return runs
 
 
-# What each rule is for: the keys that switch it off, and the storm in which it shows.
-RULES = {
-    "all rules": ({}, {}),
-    "no backlog limit": ({"max_pending_handshakes": "infinity"}, {}),
-    "no delay limit": ({"max_handshake_delay": "infinity"}, {}),
-    "neither limit": ({"max_pending_handshakes": "infinity", "max_handshake_delay": "infinity"}, {}),
-    "first come first served, neither limit": (
-        {"max_pending_handshakes": "infinity", "max_handshake_delay": "infinity", "newest_first": "false"}, {}),
-    "adaptive": ({"mode": "adaptive"}, {}),
-    "no turn budget": ({"turn_budget": "infinity"}, {}),
-    "resumption not first": ({"resumption_first": "false"}, {}),
-    "one source, fair": ({}, {"sources": 1}),
-    "one source, no shares": ({"max_share_per_source": "100%"}, {"sources": 1}),
-    "the fresh are trusted": ({"trusted": "[127.1.195.81/32]", "trusted_reserve": 8}, {}),
-}
-
-
-def rules(stage):
-    """weir with each rule switched off, under the same mixed storm."""
-    args, runs, rows = stage.args, [], []
-    base = None
-    for name, (admission, options) in RULES.items():
-        server = stage.start(stage.weir(**admission))
-        base = base or peak(stage.tools, server)
-        rate = base * (args.multiples[0] + args.resuming)
-        seen = weather(stage.tools, server, rate, args.seconds, args.patience, resume_share=args.resuming * base / rate, **options)
-        runs.append(seen | {"rule": name, "peak": base})
-        resume = seen["storm"]["claims"]["resume"]
-        server.stop()
-        rows.append((name, number(seen["goodput"], 0), f"{seen['goodput'] / base:.0%}",
-                     " / ".join(number(seen["storm"]["ms"][key]) for key in ("p50", "p99")),
-                     f"{resume['resumed'] / max(resume['offered'], 1):.1%}", three(seen["established"]["during"]),
-                     three(seen["fresh"], 0), f"{seen['backlog']:.0f}, {seen['queue']}", number(seen["idle_after"]), refusals(seen)))
-    table(("weir with", "finished in time/s", "of peak", "wait, ms p50 / p99", "resuming served", "established during, ms",
-           "fresh clients of other sources, ms", "backlog, queue", "idle after, s", "refused"), rows)
-    return runs
-
-
 def concurrency(stage):
     """max_pending_handshakes against throughput, backlog and wait."""
     args, runs, rows = stage.args, [], []
@@ -309,5 +271,4 @@ def refusal(stage):
     return runs
 
 
-SCENES = {"load": load, "connections": connections, "silent": silent, "mixed": mixed, "rules": rules, "table": concurrency,
-          "refusal": refusal}
+SCENES = {"load": load, "connections": connections, "silent": silent, "mixed": mixed, "table": concurrency, "refusal": refusal}

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from machine import LOAD_CORE, Failed, Running, cpu_us, prefer, run
+from machine import LOAD_CORE, Failed, Running, cpu_us, descriptors, prefer, rss_kb, run
 
 BEFORE = 3.0  # seconds of quiet before the storm and after it
 AFTER = 3.0
@@ -110,9 +110,10 @@ def accept_queue(port):
 
 
 class Sampler:
-    """Ten times a second: CPU the server has used, the kernel's accept queue, weir's gauges."""
+    """Ten times a second: CPU the server has used, its memory and descriptors, the kernel's accept queue, weir's gauges."""
 
-    GAUGES = {"silent": "weir_connections_silent", "waiting": "weir_handshakes_waiting", "running": "weir_handshakes_running"}
+    GAUGES = {"silent": "weir_connections_silent", "waiting": "weir_handshakes_waiting", "running": "weir_handshakes_running",
+              "limit": "weir_handshakes_limit"}
 
     def __init__(self, server):
         self.server, self.metrics = server, Metrics(server)
@@ -123,7 +124,8 @@ class Sampler:
     def sample(self):
         while not self.over.wait(SAMPLE):
             try:
-                row = {"at": time.monotonic(), "cpu": cpu_us(self.server.pid), "queue": accept_queue(self.server.port)}
+                row = {"at": time.monotonic(), "cpu": cpu_us(self.server.pid), "queue": accept_queue(self.server.port),
+                       "rss_kb": rss_kb(self.server.pid), "descriptors": descriptors(self.server.pid)}
                 seen = self.metrics.read()
             except (OSError, Failed):
                 continue
@@ -157,7 +159,7 @@ def processes_for(rate, patience_ms):
     return max(1, math.ceil(rate * (patience_ms / 1000 + 0.5) / DESCRIPTORS))
 
 
-def weather(tools, server, rate, seconds, patience=5000, **options):
+def weather(tools, server, rate, seconds, patience=5000, after=AFTER, **options):
     """A storm of RATE connections a second: everything that was seen, as plain data."""
     prefer(server.pid)
     before = Metrics(server).read()
@@ -172,14 +174,14 @@ def weather(tools, server, rate, seconds, patience=5000, **options):
         prefer(running.pid, -10)
         seen = result_of(running)
         cpu = cpu_us(server.pid) - cpu
-        time.sleep(AFTER)
+        time.sleep(after)
     finally:
         sampler.stop()
         probe.stop()
     start, end = seen["start"], seen["start"] + seconds
     slots = json.loads(series.read_text())["slots"]
     during = slots[:round(seconds / SAMPLE)]
-    first = min(probe.between(end, end + AFTER, "connect"), default=None)
+    first = min(probe.between(end, end + after, "connect"), default=None)
     lost = probe.between(began, end + 1000, "connection")
     return {
         "server": server.name, "rate": rate, "seconds": seconds, "storm": seen, "slots": slots, "samples": sampler.rows,

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
+
+#define UNLIMITED (1LL << 60) /* what version 1 says then is about 2^63 */
+
 /* Cores that a quota of QUOTA microseconds each PERIOD is worth, rounded up. */
 static unsigned quota_cores(long long quota, long long period)
 {
@@ -42,6 +46,18 @@ static unsigned cgroup_cores(void)
         read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &both[1], 1))
         return quota_cores(both[0], both[1]);
     return 0;
+}
+
+uint64_t wr_memory_available(void)
+{
+    static const char *const paths[] = {"/sys/fs/cgroup/memory.max",
+                                        "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t i = 0; i < WR_COUNT_OF(paths); i++) {
+        long long bytes = 0;
+        if (read_numbers(paths[i], &bytes, 1) && bytes > 0 && bytes < UNLIMITED)
+            return (uint64_t)bytes;
+    }
+    return UINT64_MAX;
 }
 
 unsigned wr_cores_available(void)

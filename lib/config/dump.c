@@ -11,20 +11,47 @@
 static void write_map(FILE *out, const struct wr_schema_map *map, const void *object, int indent,
                       bool behind_dash);
 
+/* The character that TEXT begins with, and its bytes; a byte that begins none stands for itself. */
+static uint32_t first_character(struct wr_str text, size_t *bytes)
+{
+    unsigned char first = (unsigned char)text.p[0];
+    size_t more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
+    uint32_t character = more == 0 ? first : first & (0x3fU >> more);
+    *bytes = 1;
+    if (more >= text.n)
+        return first;
+    for (size_t i = 1; i <= more; i++) {
+        if (((unsigned char)text.p[i] & 0xc0) != 0x80)
+            return first;
+        character = character << 6 | ((unsigned char)text.p[i] & 0x3fU);
+    }
+    *bytes = more + 1;
+    return character;
+}
+
+/* May stand in a document as it is, and is not folded as the end of a line (YAML 1.1 sections 5.1, 5.4). */
+static bool is_plain(uint32_t character)
+{
+    if (character < 0x7f)
+        return character >= ' ';
+    return character >= 0xa0 && character != 0x2028 && character != 0x2029 && character != 0xfeff &&
+           (character < 0xfffe || character > 0xffff);
+}
+
 /* In double quotes; a dollar sign would be a variable. */
 static void write_text(FILE *out, struct wr_str text)
 {
     (void)fputc('"', out);
-    for (size_t i = 0; i < text.n; i++) {
-        unsigned char byte = (unsigned char)text.p[i];
-        if (byte == '"' || byte == '\\')
-            (void)fprintf(out, "\\%c", byte);
-        else if (byte == '$')
+    for (size_t i = 0, bytes; i < text.n; i += bytes) {
+        uint32_t character = first_character(wr_str(text.p + i, text.n - i), &bytes);
+        if (character == '"' || character == '\\')
+            (void)fprintf(out, "\\%c", (int)character);
+        else if (character == '$')
             (void)fputs("$$", out);
-        else if (byte < ' ' || byte == 0x7f)
-            (void)fprintf(out, "\\x%02x", byte);
+        else if (!is_plain(character))
+            (void)fprintf(out, character < 0x100 ? "\\x%02x" : "\\U%08x", character);
         else
-            (void)fputc(byte, out);
+            (void)fwrite(text.p + i, 1, bytes, out);
     }
     (void)fputc('"', out);
 }
@@ -213,9 +240,14 @@ static void write_map(FILE *out, const struct wr_schema_map *map, const void *ob
     }
 }
 
-void wr_snapshot_dump(const struct wr_snapshot *snapshot, FILE *out)
+void wr_model_dump(const struct wr_model *model, FILE *out)
 {
     (void)fputs("# What is in force: what was written, with all defaults.", out);
-    write_map(out, &wr_schema_root, snapshot->owned->model, 0, false);
+    write_map(out, &wr_schema_root, model, 0, false);
     (void)fputc('\n', out);
+}
+
+void wr_snapshot_dump(const struct wr_snapshot *snapshot, FILE *out)
+{
+    wr_model_dump(snapshot->owned->model, out);
 }

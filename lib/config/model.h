@@ -3,6 +3,8 @@
 #ifndef WR_CONFIG_MODEL_H
 #define WR_CONFIG_MODEL_H
 
+#include <stdio.h>
+
 #include "base/flood.h"
 #include "config/schema.h"
 #include "io/socket.h"
@@ -30,6 +32,7 @@ struct wr_model_limits {
     uint64_t request_rate;
     uint64_t requests_per_connection;
     uint64_t connections;
+    uint64_t evict_idle_after;
     uint64_t buffer;
 };
 
@@ -262,6 +265,7 @@ struct wr_model {
     struct wr_str workers; /* "auto" or a number */
     uint64_t signers;      /* or WR_COUNT_WORD() of enum wr_model_signers */
     uint64_t buffer_shrink_after;
+    uint64_t memory_limit; /* or WR_COUNT_WORD(0): auto */
     struct wr_model_defaults defaults;
     struct wr_model_admin admin;
     struct wr_model_access_log access_log;
@@ -276,5 +280,7 @@ extern const struct wr_schema_map wr_schema_limits;
 /* ROOT into MODEL, in the order of the table, not of the file; errors are noted. */
 void wr_model_read(struct wr_arena *arena, struct wr_errors *errors,
                    const struct wr_yaml_node *root, struct wr_model *model);
+/* As YAML that is read as the same. */
+void wr_model_dump(const struct wr_model *model, FILE *out);
 
 #endif

@@ -8,6 +8,14 @@
 
 #define REPORT_TEXT 1024
 
+/* An error is one line, and does nothing to a terminal, whatever the file has in its keys and values. */
+static void tame(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
 void wr_errors_add(struct wr_errors *errors, struct wr_mark mark, const char *format, ...)
 {
     char text[REPORT_TEXT];
@@ -16,6 +24,7 @@ void wr_errors_add(struct wr_errors *errors, struct wr_mark mark, const char *fo
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    tame(text);
     if (errors->count == errors->capacity) {
         errors->capacity = errors->capacity == 0 ? 16 : errors->capacity * 2;
         errors->notes = wr_resize(errors->notes, errors->capacity * sizeof(*errors->notes));

@@ -36,6 +36,14 @@ static struct wr_signers_options signers_of(const struct wr_model *model, unsign
     return (struct wr_signers_options){.threads = spare < workers ? spare : workers};
 }
 
+static uint64_t memory_limit_of(const struct wr_model *model)
+{
+    if (model->memory_limit != WR_COUNT_WORD(0))
+        return model->memory_limit;
+    uint64_t available = wr_memory_available();
+    return available == UINT64_MAX ? UINT64_MAX : available / 10 * 9;
+}
+
 static void build_process(struct wr_snapshot_owned *owned, struct wr_errors *errors,
                           const struct wr_model *model)
 {
@@ -51,6 +59,7 @@ static void build_process(struct wr_snapshot_owned *owned, struct wr_errors *err
                       WR_STR_ARG(model->workers), WORKERS_MAX);
     snapshot->signers = signers_of(model, snapshot->workers);
     snapshot->buffer_shrink_after = model->buffer_shrink_after;
+    snapshot->memory_limit = memory_limit_of(model);
     snapshot->drain_timeout = model->defaults.timeouts.drain;
     if (model->admin.base.given) {
         snapshot->admin_enabled = true;

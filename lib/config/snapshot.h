@@ -32,6 +32,7 @@ struct wr_snapshot {
     const char *access_log;          /* "stdout", "stderr", a path; NULL: none */
     uint64_t drain_timeout;          /* microseconds */
     uint64_t buffer_shrink_after;    /* microseconds */
+    uint64_t memory_limit;           /* bytes of the process; UINT64_MAX: none */
     const struct wr_snapshot_listener *listeners;
     size_t listener_count;
     const struct wr_cluster_options *clusters;

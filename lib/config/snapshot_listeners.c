@@ -209,6 +209,7 @@ static void build_listener(struct wr_snapshot_owned *owned, struct wr_errors *er
     options->refusal_share = (uint32_t)from->admission.refusal_share;
     options->timeouts = timeouts_of(&from->timeouts);
     options->max_connections = wr_snapshot_u32(from->limits.connections);
+    options->evict_idle_after = from->limits.evict_idle_after;
     options->content_limit = (size_t)from->limits.buffer;
     options->request_rate = from->limits.request_rate;
     options->codec = (struct wr_server_codec_options){

@@ -80,6 +80,9 @@ static const struct wr_schema_field limits_fields[] = {
            "then the connection is closed"),
     NUMBER(limits, connections, WR_KIND_COUNT, "100000", 0, 1, 10000000,
            "client connections of a worker; more are refused"),
+    DURATION(
+        limits, evict_idle_after, "1s", WR_MSEC,
+        "at the limit of connections, descriptors or memory, those idle for longest make room"),
     NUMBER(limits, buffer, WR_KIND_SIZE, "64KiB", 0, 4096, 1u << 30,
            "content held a message and direction"),
 };
@@ -413,6 +416,8 @@ static const struct wr_schema_map defaults_map = MAP_OF(defaults, "defaults", NU
 
 static const char *const signers_words[] = {"auto", "off", NULL}; /* enum wr_model_signers */
 
+static const char *const memory_words[] = {"auto", NULL};
+
 static const struct wr_schema_field root_fields[] = {
     {.key = "workers",
      .kind = WR_KIND_STRING,
@@ -433,6 +438,15 @@ static const struct wr_schema_field root_fields[] = {
      .flags = WR_SCHEMA_INFINITY,
      .fallback = "10s",
      .help = "buffers nobody has needed for so long since the last growth go back; 0: at once"},
+    {.key = "memory_limit",
+     .kind = WR_KIND_SIZE,
+     .offset = ROOT(memory_limit),
+     .flags = WR_SCHEMA_INFINITY,
+     .fallback = "auto",
+     .min = 1u << 20,
+     .words = memory_words,
+     .help = "resident memory above which idle connections end; auto: nine tenths of the control "
+             "group's"},
     {.key = "admin",
      .kind = WR_KIND_MAP,
      .offset = ROOT(admin),

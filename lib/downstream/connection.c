@@ -112,6 +112,8 @@ void wr_connection_set_state(struct wr_connection *connection, enum wr_connectio
     wr_list_remove(&connection->link);
     wr_list_push_back(&downstream->lists[state], &connection->link);
     connection->phase_ends = phase_end(connection);
+    if (state == WR_CONNECTION_IDLE)
+        connection->idle_since = wr_loop_now(downstream->env.loop);
     arm(connection);
 }
 
@@ -258,6 +260,14 @@ void wr_connection_end(struct wr_connection *connection, enum wr_err why)
         wr_transport_reset(connection->transport);
     }
     wr_connection_destroy(connection);
+}
+
+void wr_connection_part(struct wr_connection *connection, enum wr_err why)
+{
+    close_codec(connection, why);
+    wr_transport_end(connection->transport);
+    wr_transport_flush(connection->transport);
+    wr_connection_end(connection, why);
 }
 
 void wr_connection_drain(struct wr_connection *connection)

@@ -39,7 +39,10 @@ struct wr_connection {
     uint64_t phase_ends;         /* of the state */
     uint64_t retires;            /* max_connection_age; WR_NEVER once it has passed */
     uint64_t accepted;
-    uint64_t sent_seen; /* FLUSHING: bytes on the wire when its deadline was set */
+    union {
+        uint64_t idle_since; /* IDLE: when it became so */
+        uint64_t sent_seen;  /* FLUSHING: bytes on the wire when its deadline was set */
+    };
     struct wr_ticket ticket;
     struct wr_client_info client;
     enum wr_connection_state state;
@@ -86,8 +89,17 @@ void wr_connection_speak(struct wr_connection *connection, struct wr_str protoco
 void wr_connection_drain(struct wr_connection *connection);
 /* Ends a served one now; counted as closed. WHY is ignored when a reason was known before. */
 void wr_connection_end(struct wr_connection *connection, enum wr_err why);
+/* Ends an idle one at once, with all that its protocols have to say at an end, but without waiting for the client's. Counted as closed. */
+void wr_connection_part(struct wr_connection *connection, enum wr_err why);
 /* Lets go of all it has, counting nothing. Memory returns at the end of the turn. */
 void wr_connection_destroy(struct wr_connection *connection);
+
+/* ---- evict.c: idle connections make room ---- */
+
+/* FD is one too many, and nobody would make room for it. REASON: what it is refused for. */
+bool wr_evict_is_hopeless(const struct wr_downstream *downstream, int fd, enum wr_refusal *reason);
+/* FD is to be taken: makes room for it when that is needed. */
+void wr_evict_for(struct wr_downstream *downstream, int fd);
 
 /* ---- gate.c: from accept to the finished handshake ---- */
 

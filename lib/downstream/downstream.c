@@ -12,6 +12,7 @@
 
 static void accept_plain(struct wr_downstream *downstream, int fd, const struct wr_address *peer)
 {
+    wr_evict_for(downstream, fd);
     struct wr_connection *connection = wr_connection_new(downstream, peer);
     if (wr_connection_open(connection, fd, &wr_linger_events) == WR_OK) {
         wr_connection_serve(connection);
@@ -28,17 +29,14 @@ static void accept_plain(struct wr_downstream *downstream, int fd, const struct 
 static bool is_unwelcome(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                          const struct wr_admission_source *source, struct wr_gate_refusal *why)
 {
-    int ceiling = downstream->env.descriptor_ceiling;
     *why = (struct wr_gate_refusal){.how = downstream->options->refuse_with};
     if (!wr_access_connection(downstream->access, peer, source, wr_loop_now(downstream->env.loop),
                               &why->reason))
         return true;
-    if (ceiling > 0 && fd >= ceiling)
-        *why = (struct wr_gate_refusal){.reason = WR_REFUSAL_NO_DESCRIPTORS};
-    else if (downstream->count >= downstream->options->max_connections)
-        why->reason = WR_REFUSAL_TOO_MANY_CONNECTIONS;
-    else
+    if (!wr_evict_is_hopeless(downstream, fd, &why->reason))
         return false;
+    if (why->reason == WR_REFUSAL_NO_DESCRIPTORS)
+        why->how = WR_REFUSE_RESET;
     return true;
 }
 

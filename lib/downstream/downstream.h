@@ -47,9 +47,10 @@ struct wr_downstream_options {
         refusal_share; /* per cent of the time that turning away may take while handshakes wait; 100: no limit */
     struct wr_access_options access;
     struct wr_downstream_timeouts timeouts;
-    uint32_t max_connections; /* a worker */
-    size_t content_limit;     /* bytes of content held a message */
-    uint64_t request_rate;    /* bytes a second of content that a client owes; 0: none */
+    uint32_t max_connections;  /* a worker */
+    uint64_t evict_idle_after; /* microseconds; WR_NEVER: none */
+    size_t content_limit;      /* bytes of content held a message */
+    uint64_t request_rate;     /* bytes a second of content that a client owes; 0: none */
     struct wr_server_codec_options codec;
     struct wr_proxy_options proxy;
 };
@@ -79,6 +80,8 @@ void wr_downstream_drain(struct wr_downstream *downstream);
 size_t wr_downstream_connections(const struct wr_downstream *downstream);
 /* Ends what is left; memory returns at the end of the turn. NULL is fine. */
 void wr_downstream_free(struct wr_downstream *downstream);
+/* Memory is short: of the connections that are idle one in SHARE ends, those idle for longest first. Returns how many did. */
+size_t wr_downstream_evict(struct wr_downstream *downstream, unsigned share);
 /* Brings the gauges that are read off elsewhere (accept queue) up to date: about once a second. */
 void wr_downstream_sample(struct wr_downstream *downstream);
 

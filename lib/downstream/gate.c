@@ -265,6 +265,7 @@ static void refuse_at_accept(struct wr_downstream *downstream, int fd,
 static void keep(struct wr_downstream *downstream, int fd, const struct wr_address *peer,
                  const struct wr_admission_source *source)
 {
+    wr_evict_for(downstream, fd);
     struct wr_connection *connection = wr_connection_new(downstream, peer);
     struct wr_gate_refusal failed = {.reason = WR_REFUSAL_NO_DESCRIPTORS};
     if (wr_connection_open(connection, fd, &gate_events) != WR_OK) {

@@ -155,6 +155,11 @@ const char *wr_metrics_err_label(unsigned index)
     return wr_err_info((enum wr_err)index)->label;
 }
 
+const char *wr_metrics_eviction_label(unsigned index)
+{
+    return wr_eviction_label((enum wr_eviction)index);
+}
+
 const char *wr_metrics_flood_label(unsigned index)
 {
     return wr_flood_label((enum wr_flood)index);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/eviction.h"
 #include "base/flood.h"
 #include "base/list.h"
 #include "base/refusal.h"
@@ -136,6 +137,7 @@ const char *wr_metrics_refusal_label(unsigned index);
 const char *wr_metrics_cause_label(unsigned index);
 const char *wr_metrics_err_label(unsigned index);
 const char *wr_metrics_flood_label(unsigned index);
+const char *wr_metrics_eviction_label(unsigned index);
 const char *wr_metrics_shed_label(unsigned index);
 const char *wr_metrics_status_label(unsigned index);
 const char *wr_metrics_signed_label(unsigned index);

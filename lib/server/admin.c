@@ -22,6 +22,7 @@
 #include "io/mailbox.h"
 #include "observe/log.h"
 #include "server/admission_page.h"
+#include "server/dashboard.h"
 
 #define MAX_CONNECTIONS 32
 #define MAX_HEAD (8 * 1024)
@@ -56,7 +57,7 @@ struct wr_admin {
 
 /* One request a connection: so every connection is over soon, whatever its client has in mind. */
 static void reply(struct evhttp_request *request, int status, const char *reason,
-                  const char *content_type, const char *text, size_t n)
+                  const char *content_type, const void *text, size_t n)
 {
     struct evkeyvalq *fields = evhttp_request_get_output_headers(request);
     char length[24];
@@ -66,6 +67,9 @@ static void reply(struct evhttp_request *request, int status, const char *reason
     evhttp_add_header(fields, "Connection", "close");
     evhttp_add_header(fields, "Cache-Control", "no-store");
     evhttp_add_header(fields, "X-Content-Type-Options", "nosniff");
+    evhttp_add_header(fields, "Content-Security-Policy",
+                      "default-src 'none'; script-src 'self'; style-src 'self'; "
+                      "connect-src 'self'; img-src data:; frame-ancestors 'none'");
     struct evbuffer *content = NULL;
     if (evhttp_request_get_command(request) != EVHTTP_REQ_HEAD) {
         content = evbuffer_new();
@@ -131,24 +135,51 @@ static void serve_ready(struct wr_admin *admin, struct evhttp_request *request)
     }
 }
 
+/* Browsers get the dashboard, all others a list. */
 static void serve_index(struct wr_admin *admin, struct evhttp_request *request)
 {
+    const char *accepted = evhttp_find_header(evhttp_request_get_input_headers(request), "Accept");
     (void)admin;
+    if (accepted != NULL && strstr(accepted, "text/html") != NULL) {
+        reply(request, 200, "OK", "text/html; charset=utf-8", wr_embedded_index_html,
+              wr_embedded_index_html_size);
+        return;
+    }
     reply_text(request, 200, "OK",
                "weir admin\n"
                "/metrics    counters, gauges and histograms, as Prometheus reads them\n"
                "/admission  why connections are refused just now, and what would change that;\n"
                "            ?format=json for machines\n"
                "/healthz    200 while the process lives\n"
-               "/readyz     200 while it accepts connections, else 503\n");
+               "/readyz     200 while it accepts connections, else 503\n"
+               "/           in a browser: the dashboard\n");
+}
+
+static void serve_style(struct wr_admin *admin, struct evhttp_request *request)
+{
+    (void)admin;
+    reply(request, 200, "OK", "text/css; charset=utf-8", wr_embedded_dashboard_css,
+          wr_embedded_dashboard_css_size);
+}
+
+static void serve_script(struct wr_admin *admin, struct evhttp_request *request)
+{
+    (void)admin;
+    reply(request, 200, "OK", "text/javascript; charset=utf-8", wr_embedded_dashboard_js,
+          wr_embedded_dashboard_js_size);
 }
 
 static const struct page {
     const char *path;
     void (*serve)(struct wr_admin *admin, struct evhttp_request *request);
 } pages[] = {
-    {"/", serve_index},         {"/metrics", serve_metrics}, {"/admission", serve_admission},
-    {"/healthz", serve_health}, {"/readyz", serve_ready},
+    {"/", serve_index},
+    {"/metrics", serve_metrics},
+    {"/admission", serve_admission},
+    {"/healthz", serve_health},
+    {"/readyz", serve_ready},
+    {"/dashboard.css", serve_style},
+    {"/dashboard.js", serve_script},
 };
 
 static void on_request(struct evhttp_request *request, void *arg)

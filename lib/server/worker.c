@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/time.h"
@@ -17,6 +18,7 @@
 
 #define SAMPLE_EVERY (1 * WR_SEC)
 #define TRIM_FROM ((size_t)4 * 1024 * 1024)
+#define EVICTION_SHARE 8 /* one in so many, a second */
 #define FLUSH_EVERY (100 * WR_MSEC)
 
 struct wr_worker {
@@ -37,6 +39,7 @@ struct wr_worker {
     bool draining;
     bool told; /* that it is drained */
     bool stopped;
+    bool trims; /* memory that was freed goes back to the system */
 
     /* Each is posted once, so none needs memory of its own. */
     struct wr_mail started_mail;
@@ -79,17 +82,43 @@ static void shrink_buffers(struct wr_worker *worker, uint64_t now)
     struct wr_chunk_pool *pool = wr_transport_host_chunks(worker->transports);
     size_t released = wr_chunk_pool_shrink(pool, now);
     /* The allocator would keep them for itself. It looks at all its memory, so not for a few. */
-    if (released >= TRIM_FROM)
+    if (released >= TRIM_FROM || worker->trims)
         (void)malloc_trim(0);
+    worker->trims = false;
     wr_metric_add(&worker->metrics->chunk_bytes_released, released);
     wr_metric_set(&worker->metrics->chunk_free_bytes, (uint64_t)pool->free_count * WR_CHUNK_SIZE);
     wr_metric_set(&worker->metrics->chunk_bytes, (uint64_t)pool->used_count * WR_CHUNK_SIZE);
+}
+
+/* In bytes; 0: not known. */
+static uint64_t resident_memory(void)
+{
+    unsigned long pages[2] = {0, 0};
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%lu %lu", &pages[0], &pages[1]) != 2)
+        pages[1] = 0;
+    (void)fclose(file);
+    return (uint64_t)pages[1] * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A part of what is idle each time, so that it stops when it is enough. */
+static void relieve_memory(struct wr_worker *worker)
+{
+    const struct wr_snapshot *snapshot = worker->options.snapshot;
+    if (snapshot->memory_limit == UINT64_MAX || resident_memory() <= snapshot->memory_limit)
+        return;
+    for (size_t i = 0; i < snapshot->listener_count; i++)
+        (void)wr_downstream_evict(worker->downstreams[i], EVICTION_SHARE);
+    worker->trims = true;
 }
 
 static void on_sample(struct wr_deadline *deadline, uint64_t now)
 {
     struct wr_worker *worker = WR_CONTAINER_OF(deadline, struct wr_worker, sample);
     shrink_buffers(worker, now);
+    relieve_memory(worker);
     for (size_t i = 0; i < worker->options.snapshot->listener_count; i++)
         wr_downstream_sample(worker->downstreams[i]);
     wr_loop_deadline_set(worker->loop, deadline, now + SAMPLE_EVERY);

@@ -204,7 +204,7 @@ Test(reason, tls_error)
 Test(reason, too_many_connections)
 {
     enum { LIMIT = 8, MORE = 30 };
-    struct edge_options options = {.limits = "connections: 8"};
+    struct edge_options options = {.limits = "connections: 8, evict_idle_after: infinity"};
     struct weir *weir = edge_start(&options);
     struct peer *served[LIMIT];
 

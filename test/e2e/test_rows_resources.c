@@ -174,8 +174,8 @@ static bool is_ok(struct peer *peer)
 
 Test(row_56, connections_over_the_limit)
 {
-    struct stage *stage =
-        stage_start(&(struct stage_options){.listener = "limits: {connections: 8}"});
+    struct stage *stage = stage_start(&(struct stage_options){
+        .listener = "limits: {connections: 8, evict_idle_after: infinity}"});
     struct peer *peers[8];
     char byte;
     enum peer_end end;

@@ -40,6 +40,7 @@ static void set_options(struct world *world)
                       .turn_budget = WR_NEVER},
         .refusal_share = 100,
         .access = {.source_bits_ipv4 = 32, .source_bits_ipv6 = 64},
+        .evict_idle_after = WR_NEVER,
         .timeouts = {.client_hello = 5 * WR_SEC,
                      .handshake = 10 * WR_SEC,
                      .request_header = 10 * WR_SEC,

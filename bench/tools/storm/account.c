@@ -5,8 +5,8 @@
 typedef unsigned long long number;
 
 static const char *const claims[CLAIM__COUNT] = {"full", "resume"};
-static const char *const outcomes[OUTCOME__COUNT] = {"full",   "resumed", "reset", "alert",
-                                                     "closed", "gave_up", "other"};
+static const char *const outcomes[OUTCOME__COUNT] = {"full",   "resumed", "reset",   "alert",
+                                                     "closed", "gave_up", "stalled", "other"};
 static const char *const phases[PHASE__COUNT] = {"connect", "hello", "answered", "finished"};
 
 static struct slot *slot_at(struct account *account, uint64_t start, uint64_t now)
@@ -34,7 +34,7 @@ void account_end(struct account *account, uint64_t start, uint64_t now, enum cla
     if (outcome == OUTCOME_FULL || outcome == OUTCOME_RESUMED) {
         histogram_record(&account->finished[claim], took);
         slot->waited += took;
-    } else if (outcome != OUTCOME_GAVE_UP) {
+    } else if (outcome != OUTCOME_GAVE_UP && outcome != OUTCOME_STALLED) {
         histogram_record(&account->refused, took);
     }
 }

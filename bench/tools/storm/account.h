@@ -27,6 +27,7 @@ enum outcome {
     OUTCOME_ALERT,   /* refused by a fatal alert */
     OUTCOME_CLOSED,  /* ended without either */
     OUTCOME_GAVE_UP, /* the client's patience was at its end */
+    OUTCOME_STALLED, /* so was that of one that was told to stall: nobody ended it before */
     OUTCOME_OTHER,   /* an error, or TLS that this client cannot work with */
     OUTCOME__COUNT,
 };

@@ -41,6 +41,7 @@ static void usage(void)
         "  --resume-share F    of the connections that offer a ticket (0)\n"
         "  --get PATH          request that brings the ticket (/small)\n"
         "  --silent            connect and say nothing\n"
+        "  --stall             say nothing more after the ClientHello\n"
         "  --sources N         loopback addresses, 127.1.0.1 and up (1000)\n"
         "  --open N            connections open at a time in a process, at most\n"
         "  --processes N       (1)\n"
@@ -57,6 +58,7 @@ static const struct option known[] = {
     {"resume-share", required_argument, NULL, 'R'},
     {"get", required_argument, NULL, 'g'},
     {"silent", no_argument, NULL, 'S'},
+    {"stall", no_argument, NULL, 'T'},
     {"sources", required_argument, NULL, 'a'},
     {"open", required_argument, NULL, 'o'},
     {"processes", required_argument, NULL, 'P'},
@@ -94,6 +96,8 @@ static void parse_one(struct command *command, int option, const char *value)
         command->path = value;
     else if (option == 'S')
         storm->silent = true;
+    else if (option == 'T')
+        storm->stall = true;
     else if (option == 'a')
         storm->sources = number(value, 1, 60000);
     else if (option == 'o')

@@ -106,8 +106,9 @@ static void end(struct storm *storm, struct connection *connection, enum outcome
 
     account_end(storm->account, storm->start, now, connection->claim, outcome, connection->phase,
                 now - connection->began);
-    if (finished || (outcome == OUTCOME_GAVE_UP && !storm->options->leave_with_fin) ||
-        outcome == OUTCOME_OTHER)
+    bool left = outcome == OUTCOME_GAVE_UP || outcome == OUTCOME_STALLED;
+
+    if (finished || (left && !storm->options->leave_with_fin) || outcome == OUTCOME_OTHER)
         close_with_reset(connection->fd);
     else
         (void)close(connection->fd);
@@ -139,9 +140,10 @@ static void end_by_error(struct storm *storm, struct connection *connection, int
 static void give_up(struct storm *storm, uint64_t now)
 {
     uint64_t patience = storm->options->patience;
+    enum outcome outcome = storm->options->stall ? OUTCOME_STALLED : OUTCOME_GAVE_UP;
 
     while (patience && storm->oldest && storm->oldest->began + patience <= now)
-        end(storm, storm->oldest, OUTCOME_GAVE_UP);
+        end(storm, storm->oldest, outcome);
 }
 
 /* ---- what they do ---- */
@@ -228,6 +230,25 @@ static void receive(struct storm *storm, struct connection *connection)
     }
 }
 
+/* One that stalls wants to know only how it ends; TLS for so many would need memory. */
+static void watch(struct storm *storm, struct connection *connection)
+{
+    uint8_t input[INPUT_MOST];
+    ssize_t n;
+
+    while ((n = recv(connection->fd, input, sizeof(input), 0)) > 0) {
+        if (connection->phase == PHASE_HELLO && input[0] == RECORD_ALERT) {
+            end(storm, connection, OUTCOME_ALERT);
+            return;
+        }
+        connection->phase = PHASE_ANSWERED;
+    }
+    if (n == 0)
+        end(storm, connection, OUTCOME_CLOSED);
+    else if (errno != EAGAIN)
+        end_by_error(storm, connection, errno);
+}
+
 static void ready(struct storm *storm, struct connection *connection, unsigned events)
 {
     if (connection->phase == PHASE_CONNECT) {
@@ -243,7 +264,11 @@ static void ready(struct storm *storm, struct connection *connection, unsigned e
         else if (!(events & EPOLLOUT) || !send_hello(storm, connection))
             return;
     }
-    if (events & (EPOLLIN | EPOLLERR | EPOLLHUP | EPOLLRDHUP))
+    if (!(events & (EPOLLIN | EPOLLERR | EPOLLHUP | EPOLLRDHUP)))
+        return;
+    if (storm->options->stall)
+        watch(storm, connection);
+    else
         receive(storm, connection);
 }
 

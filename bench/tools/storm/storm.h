@@ -16,6 +16,7 @@ struct storm_options {
     unsigned processes;  /* this one begins each PROCESSES-th connection */
     unsigned most_open;  /* descriptors of a process */
     bool silent;         /* connects and says nothing */
+    bool stall;          /* sends its ClientHello, and then nothing more */
     bool leave_with_fin; /* who gives up closes; otherwise resets */
 };
 

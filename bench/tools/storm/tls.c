@@ -8,7 +8,6 @@
 #define TAG 16
 #define SHARE 32
 
-enum record { RECORD_CCS = 20, RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_DATA = 23 };
 enum message { SERVER_HELLO = 2, CERTIFICATE_REQUEST = 13, FINISHED = 20 };
 enum extension { PRE_SHARED_KEY = 41, KEY_SHARE = 51 };
 

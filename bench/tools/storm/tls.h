@@ -40,6 +40,8 @@ struct offer {
 /* RESUMPTION may be NULL. */
 void offer_make(struct offer *offer, const struct resumption *resumption);
 
+enum record { RECORD_CCS = 20, RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_DATA = 23 };
+
 enum tls_state { AWAIT_HELLO, AWAIT_FINISHED, AWAIT_ANSWER };
 
 enum tls_progress {

@@ -249,6 +249,7 @@ Test(snapshot, every_mistake_has_its_place_and_expectation)
         {"listeners: [", "not YAML"},
         {"listners: []\n", "t.yaml:1:1: unknown key \"listners\" in the configuration, expected "
                            "\"listeners\"?"},
+        {"\"a\\n\\e[1m\": 1\n", "t.yaml:1:1: unknown key \"a??[1m\" in"},
         {"listeners: []\n", "listeners is empty, expected at least one"},
         {"workers: 1\n", "the configuration has no \"listeners\""},
         {LISTENER, "t.yaml:2:5: a listener has no \"routes\""},

@@ -118,6 +118,21 @@ Test(admin, pages)
     cr_assert(strstr(asked(GET("/healthz")), "\r\n\r\nok\n"));
 }
 
+Test(admin, browsers_get_the_dashboard_and_others_a_list)
+{
+    const char *text = asked(GET("/"));
+    cr_assert_not_null(strstr(text, "Content-Type: text/plain"), "%s", text);
+    cr_assert_not_null(strstr(text, "/metrics"), "%s", text);
+    text = asked("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html,*/*;q=0.8\r\n\r\n");
+    cr_assert_not_null(strstr(text, "Content-Type: text/html"), "%s", text);
+    cr_assert_not_null(strstr(text, "Content-Security-Policy: default-src 'none';"), "%s", text);
+    cr_assert_not_null(strstr(text, "</html>"), "all of it: %s", text);
+    text = asked(GET("/dashboard.css"));
+    cr_assert_not_null(strstr(text, "Content-Type: text/css"), "%s", text);
+    text = asked(GET("/dashboard.js"));
+    cr_assert_not_null(strstr(text, "Content-Type: text/javascript"), "%s", text);
+}
+
 Test(admin, metrics)
 {
     struct wr_listener_metrics *metrics = wr_metrics_new_listener(registry, "edge");
