@@ -58,7 +58,7 @@ static size_t next_block_size(const struct wr_arena *arena)
     return arena->held < LAST_BLOCK ? arena->held : LAST_BLOCK;
 }
 
-static void *alloc_slow(struct wr_arena *arena, size_t n)
+WR_RARE static void *alloc_slow(struct wr_arena *arena, size_t n)
 {
     size_t header = sizeof(struct wr_arena_block);
     size_t size = next_block_size(arena);

@@ -8,6 +8,8 @@
 #define WR_PRINTF(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
 #define WR_NORETURN __attribute__((noreturn))
 #define WR_UNUSED __attribute__((unused))
+/* Kept out of its callers, which are short without it. */
+#define WR_RARE __attribute__((noinline, cold))
 
 #define WR_LIKELY(x) __builtin_expect(!!(x), 1)
 #define WR_UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -1,46 +1,81 @@
 #include "base/str.h"
 
-/* What a byte may be part of. Every token byte may be in a field value too. */
-#define V 1       /* field value: VCHAR, obs-text, SP, HTAB */
-#define T (2 | V) /* token */
+#include <endian.h>
 
+/* A token byte in lower case, 0 for any other byte. */
 /* clang-format off */
-static const uint8_t byte_class[256] = {
-    0, 0, 0, 0, 0, 0, 0, 0, 0, V, 0, 0, 0, 0, 0, 0, /* 0x00 */
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 0x10 */
-    V, T, V, T, T, T, T, T, V, V, T, T, V, T, T, V, /* 0x20 */
-    T, T, T, T, T, T, T, T, T, T, V, V, V, V, V, V, /* 0x30 */
-    V, T, T, T, T, T, T, T, T, T, T, T, T, T, T, T, /* 0x40 */
-    T, T, T, T, T, T, T, T, T, T, T, V, V, V, T, T, /* 0x50 */
-    T, T, T, T, T, T, T, T, T, T, T, T, T, T, T, T, /* 0x60 */
-    T, T, T, T, T, T, T, T, T, T, T, V, T, V, T, 0, /* 0x70 */
-    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 0x80 */
-    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 0x90 */
-    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 0xa0 */
-    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 0xb0 */
-    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 0xc0 */
-    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 0xd0 */
-    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 0xe0 */
-    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 0xf0 */
+static const char token_lower[256] = {
+    ['!'] = '!', ['#'] = '#', ['$'] = '$', ['%'] = '%', ['&'] = '&', ['\''] = '\'', ['*'] = '*', ['+'] = '+',
+    ['-'] = '-', ['.'] = '.', ['^'] = '^', ['_'] = '_', ['`'] = '`', ['|'] = '|', ['~'] = '~',
+    ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5', ['6'] = '6', ['7'] = '7',
+    ['8'] = '8', ['9'] = '9',
+    ['a'] = 'a', ['b'] = 'b', ['c'] = 'c', ['d'] = 'd', ['e'] = 'e', ['f'] = 'f', ['g'] = 'g', ['h'] = 'h',
+    ['i'] = 'i', ['j'] = 'j', ['k'] = 'k', ['l'] = 'l', ['m'] = 'm', ['n'] = 'n', ['o'] = 'o', ['p'] = 'p',
+    ['q'] = 'q', ['r'] = 'r', ['s'] = 's', ['t'] = 't', ['u'] = 'u', ['v'] = 'v', ['w'] = 'w', ['x'] = 'x',
+    ['y'] = 'y', ['z'] = 'z',
+    ['A'] = 'a', ['B'] = 'b', ['C'] = 'c', ['D'] = 'd', ['E'] = 'e', ['F'] = 'f', ['G'] = 'g', ['H'] = 'h',
+    ['I'] = 'i', ['J'] = 'j', ['K'] = 'k', ['L'] = 'l', ['M'] = 'm', ['N'] = 'n', ['O'] = 'o', ['P'] = 'p',
+    ['Q'] = 'q', ['R'] = 'r', ['S'] = 's', ['T'] = 't', ['U'] = 'u', ['V'] = 'v', ['W'] = 'w', ['X'] = 'x',
+    ['Y'] = 'y', ['Z'] = 'z',
 };
 /* clang-format on */
 
-static bool all_of_class(struct wr_str s, unsigned wanted)
-{
-    unsigned common = wanted;
-    for (size_t i = 0; i < s.n; i++)
-        common &= byte_class[(unsigned char)s.p[i]];
-    return common == wanted;
-}
-
 bool wr_is_token(struct wr_str s)
 {
-    return s.n > 0 && all_of_class(s, T);
+    bool all = s.n > 0;
+    for (size_t i = 0; i < s.n; i++)
+        all &= token_lower[(unsigned char)s.p[i]] != '\0';
+    return all;
+}
+
+bool wr_token_to_lower(char *p, size_t n)
+{
+    bool all = n > 0;
+    for (size_t i = 0; i < n; i++) {
+        char lower = token_lower[(unsigned char)p[i]];
+        all &= lower != '\0';
+        p[i] = lower;
+    }
+    return all;
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+#define EACH_BYTE(x) (UINT64_C(0x0101010101010101) * (x))
+
+/* Of eight bytes the highest bits of those that are control bytes: what is below 0x20 borrows into it, 0x7f carries into it. Bits
+ * above the lowest may be wrong. */
+static uint64_t control_bits(uint64_t word)
+{
+    uint64_t below = word - EACH_BYTE(0x20);
+    uint64_t del = (word & EACH_BYTE(0x7f)) + EACH_BYTE(0x01);
+    return (below | del) & ~word & EACH_BYTE(0x80);
+}
+
+size_t wr_str_find_control(struct wr_str s, size_t from)
+{
+    uint64_t word;
+    size_t i = from;
+    for (; s.n - i >= sizeof(word); i += sizeof(word)) {
+        memcpy(&word, s.p + i, sizeof(word));
+        uint64_t bits = control_bits(le64toh(word));
+        if (bits != 0)
+            return i + (size_t)__builtin_ctzll(bits) / 8;
+    }
+    while (i < s.n && !is_control(s.p[i]))
+        i++;
+    return i;
 }
 
 bool wr_is_field_value(struct wr_str s)
 {
-    return all_of_class(s, V);
+    size_t at = wr_str_find_control(s, 0);
+    while (at < s.n && s.p[at] == '\t')
+        at = wr_str_find_control(s, at + 1);
+    return at == s.n;
 }
 
 bool wr_str_eq_nocase(struct wr_str a, struct wr_str b)

@@ -55,5 +55,9 @@ bool wr_str_parse_u63(struct wr_str s, uint64_t *out);
 /* Character classes of RFC 9110 and 9112. */
 bool wr_is_token(struct wr_str s);       /* section 5.6.2, at least one byte */
 bool wr_is_field_value(struct wr_str s); /* section 5.5: no control byte but HTAB */
+/* Makes N bytes lower case; false: they were no token, and are spoilt. */
+bool wr_token_to_lower(char *p, size_t n);
+/* Where the first control byte (HTAB is one) at or after FROM is, or S.n. */
+size_t wr_str_find_control(struct wr_str s, size_t from);
 
 #endif

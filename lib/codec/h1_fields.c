@@ -4,20 +4,13 @@
 
 #include "codec/h1_parse.h"
 
-/* The text is the caller's to change, though slices are const. */
-static void make_lower(struct wr_str s)
-{
-    char *p = (char *)s.p;
-    for (size_t i = 0; i < s.n; i++)
-        p[i] = wr_lower(p[i]);
-}
-
-/* False: not a token, or not followed by a colon at once (behaviour row 9). */
+/* False: not a token, or not followed by a colon at once (behaviour row 9). The text is the caller's to change, though slices are
+ * const. */
 static bool settle_field(struct wr_field *field)
 {
-    if (!wr_is_token(field->name) || field->name.p[field->name.n] != ':')
+    char after = field->name.p[field->name.n];
+    if (!wr_token_to_lower((char *)field->name.p, field->name.n) || after != ':')
         return false;
-    make_lower(field->name);
     field->value = wr_str_trim(field->value);
     field->id = wr_field_lookup(field->name);
     return true;

@@ -21,10 +21,11 @@ static enum wr_h1_ran run_head(struct wr_h1_reader *reader, struct wr_str text,
 {
     struct wr_h1_tokens *tokens = &reader->tokens;
     unsigned count = reader->section.lines - 2; /* start line, empty line */
-    tokens->fields = wr_arena_alloc(reader->arena, (count + 1) * sizeof(*tokens->fields));
+    unsigned room = count + WR_FIELDS_ADDED;
+    tokens->fields = wr_arena_alloc(reader->arena, room * sizeof(*tokens->fields));
     tokens->capacity = count;
     enum wr_h1_ran ran = wr_h1_tokens_run(tokens, text);
-    head->fields = (struct wr_fields){tokens->fields, tokens->count, count + 1};
+    head->fields = (struct wr_fields){tokens->fields, tokens->count, room};
     if (ran == WR_H1_RAN_OK && tokens->count != count)
         ran = WR_H1_RAN_BAD;
     return ran;

@@ -90,15 +90,11 @@ enum wr_h1_gathered wr_h1_section_gather(struct wr_h1_section *section, struct w
 bool wr_h1_lines_are_clean(struct wr_str part)
 {
     size_t at = 0;
-    while (at < part.n) {
-        const char *lf = memchr(part.p + at, '\n', part.n - at);
-        if (lf == NULL)
+    while ((at = wr_str_find_control(part, at)) < part.n) {
+        bool ends_line = part.p[at] == '\r' && at + 1 < part.n && part.p[at + 1] == '\n';
+        if (!ends_line && part.p[at] != '\t')
             return false;
-        size_t end = (size_t)(lf - part.p);
-        if (end == at || part.p[end - 1] != '\r' ||
-            !wr_is_field_value(wr_str(part.p + at, end - 1 - at)))
-            return false;
-        at = end + 1;
+        at += ends_line ? 2 : 1;
     }
-    return true;
+    return part.n == 0 || part.p[part.n - 1] == '\n';
 }

@@ -10,7 +10,7 @@
 /* Crumbs of Cookie that count as one field. A browser sends one for each cookie and keeps fewer than 200 of a site; each beyond
  * that costs a field, or they would be the way round the limit of fields. */
 #define FREE_CRUMBS 256
-#define USUAL_FIELDS 16
+#define USUAL_FIELDS (16 + WR_FIELDS_ADDED)
 
 void wr_h2_block_begin(struct wr_h2_block *block, struct wr_arena *arena)
 {

@@ -86,7 +86,13 @@ static void put_crumbs(struct wr_h2_fields *fields, struct wr_str value, unsigne
 }
 
 /* RFC 7541 section 6.2.3: who passes it on keeps it out of tables as well. */
-static void mark_sensitive(struct wr_h2_fields *fields, size_t from)
+static bool belongs_in_no_table(const struct wr_field *field)
+{
+    /* An id is never sent again, and in the table would push out what is. */
+    return field->sensitive || field->id == WR_FIELD_X_REQUEST_ID;
+}
+
+static void keep_out_of_tables(struct wr_h2_fields *fields, size_t from)
 {
     for (size_t i = from; i < fields->count; i++)
         fields->v[i].flags |= NGHTTP2_NV_FLAG_NO_INDEX;
@@ -101,8 +107,8 @@ static void put_fields(struct wr_h2_fields *out, const struct wr_head *head, uns
             put_crumbs(out, field->value, &crumbs);
         else if (is_written(field))
             put(out, field->name, field->value);
-        if (field->sensitive)
-            mark_sensitive(out, first);
+        if (belongs_in_no_table(field))
+            keep_out_of_tables(out, first);
     }
 }
 

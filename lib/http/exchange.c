@@ -9,7 +9,7 @@
 
 #define SPARE_EXCHANGES 64
 #define RATE_GRACE (5 * WR_SEC) /* content may come this much later than its rate says */
-#define FIRST_PART 2048 /* bytes of the arena: a small request and its response need no more */
+#define FIRST_PART 4096 /* bytes of the arena: a request and its response seldom need more */
 
 /* An exchange and the first part of its arena, in one piece of memory. */
 struct whole {

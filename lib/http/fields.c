@@ -88,7 +88,7 @@ void wr_fields_init(struct wr_fields *fields)
     *fields = (struct wr_fields){0};
 }
 
-static void grow(struct wr_fields *fields, struct wr_arena *arena)
+WR_RARE static void grow(struct wr_fields *fields, struct wr_arena *arena)
 {
     uint32_t capacity = fields->capacity == 0 ? FIRST_CAPACITY : fields->capacity * 2;
     WR_ASSERT(capacity > fields->capacity);

@@ -33,6 +33,9 @@ struct wr_fields {
     uint32_t capacity;
 };
 
+/* What weir adds to a head it passes on, at most: who makes the array leaves room for it. */
+#define WR_FIELDS_ADDED 6
+
 /* NAME in lower case. */
 enum wr_field_id wr_field_lookup(struct wr_str name);
 struct wr_str wr_field_name(enum wr_field_id id);

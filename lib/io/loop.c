@@ -56,7 +56,7 @@ struct wr_loop {
 
 static void doubt_due(struct wr_deadline *deadline, uint64_t now);
 
-static void clock_read(struct turn_clock *clock)
+WR_RARE static void clock_read(struct turn_clock *clock)
 {
     clock->fresh = true;
     if (clock->simulated)

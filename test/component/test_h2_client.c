@@ -124,6 +124,16 @@ Test(h2_client, sensitive_fields_stay_so)
     h2_rig_free(rig);
 }
 
+/* In a table it would be of no use to anyone, and push out what is. */
+Test(h2_client, request_ids_are_kept_out_of_tables)
+{
+    struct h2_rig *rig = started();
+    h2_rig_open(rig, "GET", 0, "plain: 1\nx-request-id: 0123\n");
+    h2_rig_settle(rig);
+    cr_expect(h2_rig_heard(rig, ";plain=1;x-request-id!=0123;] "), "%s", rig->frames.p);
+    h2_rig_free(rig);
+}
+
 Test(h2_client, cookies_are_split)
 {
     struct h2_rig *rig = started();

@@ -143,3 +143,44 @@ Test(str, field_value_bytes_are_those_of_rfc_9110)
     cr_assert(wr_is_field_value(WR_STR("caf\xc3\xa9, \"x\"\t;y")));
     cr_assert_not(wr_is_field_value(WR_STR("a\r\nb: c")));
 }
+
+/* Every byte at every place, and neighbours that would borrow from it or carry into it. */
+Test(str, finds_the_first_control_byte)
+{
+    static const char neighbours[] = {' ', '!', '~', 'x', '\x80', '\x9f', '\xff'};
+    char text[21];
+    for (size_t at = 0; at < sizeof(text); at++) {
+        for (int i = 0; i < 256; i++) {
+            for (size_t k = 0; k < sizeof(neighbours); k++) {
+                memset(text, neighbours[k], sizeof(text));
+                text[at] = (char)i;
+                bool is = i < 0x20 || i == 0x7f;
+                struct wr_str s = wr_str(text, sizeof(text));
+                cr_assert_eq(wr_str_find_control(s, 0), is ? at : s.n, "0x%02x at %zu", i, at);
+                cr_assert_eq(wr_str_find_control(s, at), is ? at : s.n, "0x%02x at %zu", i, at);
+                cr_assert_eq(wr_str_find_control(s, at + 1), s.n, "0x%02x at %zu", i, at);
+                cr_assert_eq(wr_is_field_value(s), !is || i == '\t', "0x%02x at %zu", i, at);
+            }
+        }
+    }
+    cr_assert_eq(wr_str_find_control(WR_STR("\t\t\x7f\x1f\x7e\r\n"), 0), 0);
+    cr_assert_eq(wr_str_find_control(WR_STR("\t\t\x7f\x1f\x7e\r\n"), 4), 5);
+    cr_assert_eq(wr_str_find_control(WR_STR(""), 0), 0);
+}
+
+Test(str, tokens_to_lower_case)
+{
+    for (int i = 0; i < 256; i++) {
+        char c = (char)i;
+        bool is = wr_is_token(wr_str(&c, 1));
+        char lower = wr_lower(c);
+        cr_assert_eq(wr_token_to_lower(&c, 1), is, "byte 0x%02x", (unsigned)i);
+        cr_assert(!is || c == lower, "byte 0x%02x", (unsigned)i);
+    }
+    char name[] = "X-Request-ID";
+    cr_assert(wr_token_to_lower(name, sizeof(name) - 1));
+    cr_assert_str_eq(name, "x-request-id");
+    cr_assert_not(wr_token_to_lower(name, 0));
+    char other[] = "Host: a";
+    cr_assert_not(wr_token_to_lower(other, sizeof(other) - 1));
+}
