@@ -165,8 +165,11 @@ static void write_section(FILE *out, const struct places *places, const struct p
         (void)fputs(" | ", out);
         write_default(out, field);
         (void)fprintf(out, " | %s", field->help);
-        if (is_map(field))
-            write_link(out, find(places, field->map)->path);
+        if (is_map(field)) {
+            const struct place *below = find(places, field->map);
+            WR_ASSERT(below != NULL);
+            write_link(out, below->path);
+        }
         (void)fputs(" |\n", out);
     }
 }

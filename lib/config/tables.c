@@ -422,7 +422,6 @@ static const struct wr_schema_map defaults_map = MAP_OF(defaults, "defaults", NU
 #define ROOT(k) offsetof(struct wr_model, k)
 
 static const char *const signers_words[] = {"auto", "off", NULL}; /* enum wr_model_signers */
-
 static const char *const memory_words[] = {"auto", NULL};
 
 static const struct wr_schema_field root_fields[] = {

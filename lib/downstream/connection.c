@@ -401,9 +401,9 @@ static const struct {
 
 static uint8_t choose_codec(struct wr_str alpn)
 {
-    for (uint8_t i = 0; i < WR_COUNT_OF(codecs); i++) {
+    for (size_t i = 0; i < WR_COUNT_OF(codecs); i++) {
         if (wr_str_eq(alpn, wr_str_from(codecs[i].alpn)))
-            return i;
+            return (uint8_t)i;
     }
     return 0;
 }

@@ -111,14 +111,16 @@ static void shrink_buffers(struct wr_worker *worker, uint64_t now)
 /* In bytes; 0: not known. */
 static uint64_t resident_memory(void)
 {
-    unsigned long pages[2] = {0, 0};
+    char line[128]; /* in pages: all, then the resident ones */
     FILE *file = fopen("/proc/self/statm", "re");
     if (file == NULL)
         return 0;
-    if (fscanf(file, "%lu %lu", &pages[0], &pages[1]) != 2)
-        pages[1] = 0;
+    char *at = fgets(line, sizeof(line), file);
     (void)fclose(file);
-    return (uint64_t)pages[1] * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (at == NULL)
+        return 0;
+    (void)strtoull(at, &at, 10);
+    return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* A part of what is idle each time, so that it stops when it is enough. */
