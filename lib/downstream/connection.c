@@ -143,7 +143,10 @@ void wr_connection_set_state(struct wr_connection *connection, enum wr_connectio
     connection->state = state;
     count(connection, true);
     wr_list_remove(&connection->link);
-    wr_list_push_back(&downstream->lists[state], &connection->link);
+    if (goes_on && state == WR_CONNECTION_IDLE) /* for longer than those that have not hibernated */
+        wr_list_push_front(&downstream->lists[state], &connection->link);
+    else
+        wr_list_push_back(&downstream->lists[state], &connection->link);
     if (!goes_on)
         connection->phase_ends = phase_end(connection);
     if (state == WR_CONNECTION_IDLE && !goes_on)

@@ -34,7 +34,7 @@ struct wr_serving {
     struct wr_client_info *client; /* comes and goes with the codec */
     uint64_t retires;              /* max_connection_age; WR_NEVER once it has passed */
     uint64_t requests;             /* begun so far */
-    uint64_t idle_since;           /* IDLE, HIBERNATED */
+    uint64_t idle_since; /* IDLE, HIBERNATED; or when it was seen with output, if that is later */
     union {
         uint64_t hibernates; /* IDLE: when it is tried */
         uint64_t sent_seen;  /* FLUSHING: bytes on the wire when its deadline was set */
@@ -119,7 +119,7 @@ void wr_connection_destroy(struct wr_connection *connection);
 /* ---- evict.c: idle connections make room ---- */
 
 /* FD is one too many, and nobody would make room for it. REASON: what it is refused for. */
-bool wr_evict_is_hopeless(const struct wr_downstream *downstream, int fd, enum wr_refusal *reason);
+bool wr_evict_is_hopeless(struct wr_downstream *downstream, int fd, enum wr_refusal *reason);
 /* FD is to be taken: makes room for it when that is needed. */
 void wr_evict_for(struct wr_downstream *downstream, int fd);
 

@@ -7,17 +7,36 @@
 static const enum wr_connection_state idle_states[] = {WR_CONNECTION_HIBERNATED,
                                                        WR_CONNECTION_IDLE};
 
-static struct wr_connection *longest_idle(const struct wr_downstream *downstream)
+static bool is_idle_for_long(const struct wr_connection *connection, uint64_t now)
+{
+    uint64_t after = connection->downstream->options->evict_idle_after;
+    return after != WR_NEVER && wr_time_since(connection->serving.idle_since, now) >= after;
+}
+
+/* Its last response has not left yet, and would be cut off: it begins to be idle only now, and is looked at again after that time. */
+static void begin_anew(struct wr_connection *connection, uint64_t now)
+{
+    connection->serving.idle_since = now;
+    wr_list_remove(&connection->link);
+    wr_list_push_back(&connection->downstream->lists[connection->state], &connection->link);
+}
+
+static struct wr_connection *longest_idle(struct wr_downstream *downstream)
 {
     uint64_t now = wr_loop_now(downstream->env.loop);
     for (size_t i = 0; i < WR_COUNT_OF(idle_states); i++) {
         const struct wr_list *list = &downstream->lists[idle_states[i]];
-        if (wr_list_empty(list))
-            continue;
-        struct wr_connection *connection = WR_CONTAINER_OF(list->next, struct wr_connection, link);
-        uint64_t after = downstream->options->evict_idle_after;
-        if (after != WR_NEVER && wr_time_since(connection->serving.idle_since, now) >= after)
-            return connection;
+        while (!wr_list_empty(list)) {
+            struct wr_connection *connection =
+                WR_CONTAINER_OF(list->next, struct wr_connection, link);
+            if (!is_idle_for_long(connection, now))
+                break;
+            if (wr_transport_output(connection->transport) == 0)
+                return connection;
+            if (connection->serving.idle_since == now)
+                break; /* it has been looked at in this turn */
+            begin_anew(connection, now);
+        }
     }
     return NULL;
 }
@@ -41,7 +60,7 @@ static bool is_short(const struct wr_downstream *downstream, int fd, enum wr_evi
            downstream->count >= downstream->options->max_connections;
 }
 
-bool wr_evict_is_hopeless(const struct wr_downstream *downstream, int fd, enum wr_refusal *reason)
+bool wr_evict_is_hopeless(struct wr_downstream *downstream, int fd, enum wr_refusal *reason)
 {
     enum wr_eviction of;
     if (!is_short(downstream, fd, &of) || longest_idle(downstream) != NULL)

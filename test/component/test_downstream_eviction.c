@@ -1,6 +1,7 @@
 /* Idle connections make room when connections, descriptors or memory run short: who goes, who stays, what it is told and how it is counted. */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/time.h"
@@ -180,4 +181,95 @@ Test(eviction, for_want_of_memory_a_part_of_them)
     world_settle(world);
     cr_assert_eq(wr_downstream_evict(world->downstream, 1), 0, "it is not idle");
     world_check_account(world);
+}
+
+/* The end of a line belongs to no request: it wakes the connection, which is idle all the same. */
+Test(eviction, one_that_was_woken_has_been_idle_for_longest_still)
+{
+    world->options.max_connections = 2;
+    world_start(world);
+    struct client *first = come();
+    client_say(first, REQUEST);
+    world_settle(world);
+    world_pass(world, 16 * WR_SEC);
+    cr_assert_eq(wr_metric_get(&metrics->connections_hibernated), 1);
+    struct client *second = come();
+    client_say(second, REQUEST);
+    world_settle(world);
+    client_say(first, "\r\n");
+    world_settle(world);
+    cr_assert_eq(wr_metric_get(&metrics->wakes), 1);
+    cr_assert_eq(wr_metric_get(&metrics->connections_idle), 2);
+    expect_one_new_client_for(first);
+    cr_assert_not(second->ended);
+}
+
+#define BODY ((size_t)120 * 1024) /* fits in what a transport holds */
+
+/* The server's end of CLIENT, which is of this process too, and the client's own: kernel buffers that hold less than BODY. */
+static void narrow(const struct client *client)
+{
+    struct sockaddr_storage own = {0};
+    struct sockaddr_storage peer = {0};
+    socklen_t n = sizeof(own);
+    int little = 4096;
+    bool found = false;
+    cr_assert_eq(getsockname(client->fd, (struct sockaddr *)&own, &n), 0);
+    cr_assert_eq(setsockopt(client->fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+    for (int fd = 0; fd < 1000; fd++) {
+        socklen_t length = sizeof(peer);
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0 || length != n ||
+            memcmp(&peer, &own, n) != 0)
+            continue;
+        found = true;
+        cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
+    }
+    cr_assert(found);
+}
+
+/* All of it, however long it takes to come. */
+static size_t take(const struct client *client, size_t wanted)
+{
+    static char bytes[4096];
+    size_t taken = 0;
+    uint64_t end = wr_time_monotonic() + 10 * WR_SEC;
+    while (taken < wanted && wr_time_monotonic() < end) {
+        ssize_t n = recv(client->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n == 0)
+            break;
+        taken += n > 0 ? (size_t)n : 0;
+        wr_loop_turn(world->loop, n > 0 ? 0 : WR_MSEC);
+    }
+    return taken;
+}
+
+/* The codec has said all, the client has not taken it. */
+Test(eviction, nobody_goes_whose_response_has_not_left)
+{
+    static char body[BODY];
+    static const struct wr_route route = {
+        .name = "much",
+        .host = {"", 0},
+        .path = {"", 0},
+        .action = WR_ROUTE_RESPOND,
+        .respond = {.status = 200, .content_type = {"", 0}, .body = {body, BODY}}};
+    world_end(world);
+    begin(false);
+    world->options.max_connections = 1;
+    world->options.proxy.routes = (struct wr_route_table){.routes = &route, .count = 1};
+    world_start(world);
+    struct client *slow = world_connect_bare(world);
+    world_settle(world);
+    narrow(slow);
+    client_say(slow, REQUEST);
+    world_settle(world);
+    world_pass(world, 2 * WR_SEC);
+    cr_assert_eq(wr_metric_get(&metrics->connections_idle), 1);
+    cr_assert_lt(wr_metric_get(&metrics->bytes_sent), BODY, "some of it waits");
+    expect_refused_for(WR_REFUSAL_TOO_MANY_CONNECTIONS);
+    cr_assert_geq(take(slow, BODY), BODY);
+    world_pass(world, 2 * WR_SEC);
+    (void)world_connect_bare(world);
+    world_settle(world);
+    cr_assert_eq(evicted(WR_EVICTION_CONNECTIONS), 1, "now it may");
 }
