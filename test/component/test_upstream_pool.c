@@ -167,12 +167,27 @@ Test(upstream_pool, a_connection_that_is_too_old_is_not_kept)
     px_pass(rig, 20 * WR_SEC);
     ask(0);
     expect_asked(upstream->peers[0], 0);
-    px_pass(rig, 25 * WR_SEC);
+    px_pass(rig, 24 * WR_SEC);
     answer(upstream->peers[0], 0);
     px_settle(rig);
     cr_assert_eq(idle(), 1);
-    px_pass(rig, 6 * WR_SEC);
+    px_pass(rig, 7 * WR_SEC);
     PX_UNTIL(rig, ended_peers() == 1);
+    px_end(rig);
+}
+
+/* Spread over the last tenth of their time. */
+Test(upstream_pool, connections_made_together_need_not_all_go_together)
+{
+    rig = px_new();
+    rig->cluster_options.max_connection_age = 20 * WR_SEC;
+    start();
+    fill_pool(8);
+    px_pass(rig, 17 * WR_SEC);
+    cr_assert_eq(ended_peers(), 0);
+    cr_assert_eq(idle(), 8);
+    px_pass(rig, 4 * WR_SEC);
+    PX_UNTIL(rig, ended_peers() == 8);
     px_end(rig);
 }
 
@@ -445,6 +460,60 @@ Test(upstream_pool, at_the_limit_an_idle_connection_to_any_endpoint_serves)
     px_exchange(client, other, 0);
     px_exchange(client, other, 0);
     cr_assert_eq(upstream->count, 0);
+    px_end(rig);
+}
+
+Test(upstream_pool, no_more_than_so_many_to_one_endpoint)
+{
+    rig = px_new();
+    rig->cluster_options.max_connections_per_endpoint = 1;
+    struct px_upstream *other = px_upstream(rig);
+    start();
+    for (size_t i = 0; i < 4; i++) {
+        ask(i);
+        px_settle(rig);
+    }
+    expect_asked(px_accepted(other, 0), 0);
+    expect_asked(px_accepted(upstream, 0), 1);
+    cr_assert_eq(pending(), 2);
+    answer(upstream->peers[0], 1);
+    expect_asked(upstream->peers[0], 2);
+    answer(other->peers[0], 0);
+    expect_asked(other->peers[0], 3);
+    answer(upstream->peers[0], 2);
+    answer(other->peers[0], 3);
+    px_settle(rig);
+    cr_assert_eq(other->count, 1);
+    cr_assert_eq(upstream->count, 1);
+    cr_assert_eq(idle(), 2);
+    px_end(rig);
+}
+
+/* One whose connections are all in use is passed over while another has room. */
+Test(upstream_pool, an_endpoint_at_its_limit_is_passed_over)
+{
+    rig = px_new();
+    rig->cluster_options.max_connections_per_endpoint = 2;
+    struct px_upstream *other = px_upstream(rig);
+    start();
+    for (size_t i = 0; i < 3; i++) {
+        ask(i);
+        px_settle(rig);
+    }
+    /* Two at the first, one at the second, whose turn it is; it ends. */
+    expect_asked(px_accepted(other, 0), 0);
+    expect_asked(px_accepted(upstream, 0), 1);
+    expect_asked(px_accepted(other, 1), 2);
+    ask(3);
+    expect_asked(px_accepted(upstream, 1), 3);
+    answer(upstream->peers[0], 1);
+    ask(1); /* the turn of the first, which has none to spare */
+    expect_asked(upstream->peers[0], 1);
+    cr_assert_eq(pending(), 0);
+    answer(upstream->peers[0], 1);
+    answer(upstream->peers[1], 3);
+    answer(other->peers[0], 0);
+    answer(other->peers[1], 2);
     px_end(rig);
 }
 
