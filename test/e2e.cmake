@@ -9,6 +9,8 @@ if(WEIR_PRESET STREQUAL "release")
   target_compile_options(count_allocations PRIVATE -O2 -fno-builtin -Wall -Wextra -Werror)
   set(preload "WEIR_PRELOAD=$<TARGET_FILE:count_allocations>")
 endif()
+# They load the machine and watch the clock, so one runs at a time; but for these, which mostly wait.
+set(e2e_waiting admission_page buffers eviction health hibernation rows_timers systemd tls_sessions tunnel weir_command)
 foreach(source IN LISTS e2e_sources)
   string(REGEX REPLACE ".*/test_(.*)\\.c$" "\\1" name "${source}")
   if(WEIR_PRESET STREQUAL "tsan")
@@ -30,6 +32,9 @@ foreach(source IN LISTS e2e_sources)
     if(TARGET count_allocations)
       add_dependencies(e2e_${name} count_allocations)
     endif()
+  endif()
+  if(NOT name IN_LIST e2e_waiting)
+    set_tests_properties(e2e.${name} PROPERTIES RUN_SERIAL TRUE)
   endif()
   set_tests_properties(e2e.${name} PROPERTIES LABELS e2e TIMEOUT ${timeout} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
                        FAIL_REGULAR_EXPRESSION "${sanitizer_word}"

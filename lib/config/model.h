@@ -217,6 +217,7 @@ struct wr_model_cluster_timeouts {
 struct wr_model_pool {
     struct wr_model_base base;
     uint64_t max_connections;
+    uint64_t max_connections_per_endpoint;
     uint64_t max_idle;
     uint64_t max_pending;
     uint64_t requests_per_connection;

@@ -177,6 +177,7 @@ static void build_cluster(struct wr_snapshot_owned *owned, struct wr_errors *err
         .hibernate_after = model->timeouts.hibernate_after,
         .max_connection_age = model->timeouts.max_connection_age,
         .max_connections = wr_snapshot_u32(model->pool.max_connections),
+        .max_connections_per_endpoint = wr_snapshot_u32(model->pool.max_connections_per_endpoint),
         .max_idle = wr_snapshot_u32(model->pool.max_idle),
         .max_pending = wr_snapshot_u32(model->pool.max_pending),
         .max_requests_per_connection = model->pool.requests_per_connection,

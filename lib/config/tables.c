@@ -1,43 +1,6 @@
 /* The table of every key. */
-#include "config/model.h"
-
-#include "base/compiler.h"
 #include "base/time.h"
-
-/* Rows are initializers, so the arguments of these cannot stand in parentheses. NOLINTBEGIN(bugprone-macro-parentheses) */
-#define AT(type, member) offsetof(struct wr_model_##type, member)
-#define MAP_OF(type, say, short_key, off)                                                 \
-    {                                                                                     \
-        .name = say, .fields = type##_fields, .count = WR_COUNT_OF(type##_fields),        \
-        .size = sizeof(struct wr_model_##type), .shorthand = short_key, .may_be_off = off \
-    }
-
-#define DURATION(type, k, standard, least, text)                                          \
-    {                                                                                     \
-        .key = #k, .kind = WR_KIND_DURATION, .offset = AT(type, k), .fallback = standard, \
-        .flags = WR_SCHEMA_INFINITY, .min = least, .help = text                           \
-    }
-#define NUMBER(type, k, of, standard, flag, least, most, text)                             \
-    {                                                                                      \
-        .key = #k, .kind = of, .offset = AT(type, k), .fallback = standard, .flags = flag, \
-        .min = least, .max = most, .help = text                                            \
-    }
-#define PLAIN(type, k, of, standard, flag, text)                                           \
-    {                                                                                      \
-        .key = #k, .kind = of, .offset = AT(type, k), .fallback = standard, .flags = flag, \
-        .help = text                                                                       \
-    }
-#define WORDS(type, k, of, list, standard, text)                                           \
-    {                                                                                      \
-        .key = #k, .kind = of, .offset = AT(type, k), .fallback = standard, .words = list, \
-        .help = text                                                                       \
-    }
-#define NESTED(type, k, of, table, flag, text)                                                     \
-    {                                                                                              \
-        .key = #k, .kind = of, .offset = AT(type, k), .flags = flag, .map = &(table), .help = text \
-    }
-
-/* NOLINTEND(bugprone-macro-parentheses) */
+#include "config/tables_rows.h"
 
 static const char *const version_words[] = {"tls1.2", "tls1.3", NULL};
 static const char *const mode_words[] = {"fixed", "adaptive", NULL};
@@ -193,90 +156,6 @@ static const struct wr_schema_field route_rate_fields[] = {
 static const struct wr_schema_map route_rate_map =
     MAP_OF(route_rate, "a route's rate", "per_second", true);
 
-/* What clients do at times, and what only floods do: see lib/base/flood.def for the kinds. */
-#define BUDGET(at_once, rate)                                                                    \
-    {                                                                                            \
-        NUMBER(budget, burst, WR_KIND_COUNT, at_once, WR_SCHEMA_INFINITY, 1, 0, "at once"),      \
-            NUMBER(budget, per_second, WR_KIND_COUNT, rate, 0, 0, UINT32_MAX, "on the long run") \
-    }
-#define BUDGET_FIELDS 2
-static const struct wr_schema_field client_budget_fields[WR_FLOOD__COUNT][BUDGET_FIELDS] = {
-    [WR_FLOOD_RESET] = BUDGET("1000", "33"),   [WR_FLOOD_CONTINUATION] = BUDGET("1000", "200"),
-    [WR_FLOOD_PING] = BUDGET("2000", "1000"), /* gRPC measures the path with one a round trip */
-    [WR_FLOOD_SETTINGS] = BUDGET("100", "10"), [WR_FLOOD_PRIORITY] = BUDGET("1000", "100"),
-    [WR_FLOOD_EMPTY] = BUDGET("200", "50"),    [WR_FLOOD_WINDOW] = BUDGET("1000", "100"),
-};
-/* Upstreams are no crowd of strangers: these only stop what is broken. One that resets many streams is in trouble, and ending its
- * connection would take the others with it. */
-#define UPSTREAM_BUDGET BUDGET("10000", "1000")
-static const struct wr_schema_field upstream_budget_fields[WR_FLOOD__COUNT][BUDGET_FIELDS] = {
-    [WR_FLOOD_RESET] = BUDGET("infinity", "0"), [WR_FLOOD_CONTINUATION] = UPSTREAM_BUDGET,
-    [WR_FLOOD_PING] = UPSTREAM_BUDGET,          [WR_FLOOD_SETTINGS] = UPSTREAM_BUDGET,
-    [WR_FLOOD_PRIORITY] = UPSTREAM_BUDGET,      [WR_FLOOD_EMPTY] = UPSTREAM_BUDGET,
-    [WR_FLOOD_WINDOW] = UPSTREAM_BUDGET,
-};
-#define FLOOD(kind_of, word, meaning)                                   \
-    [WR_FLOOD_##kind_of] = {.name = "a budget",                         \
-                            .fields = WHOSE_FIELDS[WR_FLOOD_##kind_of], \
-                            .count = BUDGET_FIELDS,                     \
-                            .size = sizeof(struct wr_model_budget)},
-#define WHOSE_FIELDS client_budget_fields
-static const struct wr_schema_map client_budget_maps[WR_FLOOD__COUNT] = {
-#include "base/flood.def"
-};
-#undef WHOSE_FIELDS
-#define WHOSE_FIELDS upstream_budget_fields
-static const struct wr_schema_map upstream_budget_maps[WR_FLOOD__COUNT] = {
-#include "base/flood.def"
-};
-#undef FLOOD
-#define FLOOD(kind_of, word, meaning)               \
-    {.key = (word),                                 \
-     .kind = WR_KIND_MAP,                           \
-     .offset = AT(budgets, of[WR_FLOOD_##kind_of]), \
-     .map = &WHOSE_MAPS[WR_FLOOD_##kind_of],        \
-     .help = (meaning)},
-#define WHOSE_MAPS client_budget_maps
-static const struct wr_schema_field client_budgets_fields[] = {
-#include "base/flood.def"
-};
-#undef WHOSE_MAPS
-#define WHOSE_MAPS upstream_budget_maps
-static const struct wr_schema_field upstream_budgets_fields[] = {
-#include "base/flood.def"
-};
-#undef FLOOD
-#define BUDGETS_MAP(whose_fields)                                                        \
-    {                                                                                    \
-        .name = "budgets", .fields = (whose_fields), .count = WR_COUNT_OF(whose_fields), \
-        .size = sizeof(struct wr_model_budgets)                                          \
-    }
-static const struct wr_schema_map client_budgets_map = BUDGETS_MAP(client_budgets_fields);
-static const struct wr_schema_map upstream_budgets_map = BUDGETS_MAP(upstream_budgets_fields);
-
-#define HTTP2_KEYS(type, streams)                                                                  \
-    NUMBER(type, max_concurrent_streams, WR_KIND_COUNT, streams, 0, 1, 100000,                     \
-           "requests on one connection at once"),                                                  \
-        NUMBER(type, connection_window, WR_KIND_SIZE, "2MiB", 0, 65535, INT32_MAX,                 \
-               "content on its way on one connection, at least `limits.buffer`; and what windows " \
-               "of its "                                                                           \
-               "streams may have grown by, in all"),                                               \
-        NUMBER(type, stream_window_max, WR_KIND_SIZE, "1MiB", 0, 0, INT32_MAX,                     \
-               "content held of one request or response when it comes fast from far and is taken " \
-               "at once; it "                                                                      \
-               "begins with `limits.buffer`"),                                                     \
-        NUMBER(type, header_table_size, WR_KIND_SIZE, "4KiB", 0, 0, 1u << 20,                      \
-               "of HPACK, each direction")
-
-static const struct wr_schema_field listener_http2_fields[] = {
-    PLAIN(listener_http2, enabled, WR_KIND_BOOL, "true", 0, "plain: by prior knowledge"),
-    HTTP2_KEYS(listener_http2, "128"),
-    NESTED(listener_http2, budgets, WR_KIND_MAP, client_budgets_map, 0,
-           "of what costs and brings nothing; beyond it the connection ends"),
-};
-static const struct wr_schema_map listener_http2_map =
-    MAP_OF(listener_http2, "http2", "enabled", false);
-
 static const struct wr_schema_field forwarded_fields[] = {
     PLAIN(forwarded, trust, WR_KIND_CIDR_LIST, NULL, 0,
           "peers whose X-Forwarded-* and X-Request-Id are believed"),
@@ -319,7 +198,8 @@ static const struct wr_schema_field listener_fields[] = {
     NESTED(listener, tls, WR_KIND_MAP, listener_tls_map, 0, "off when left out"),
     NESTED(listener, admission, WR_KIND_MAP, admission_map, 0, "limits on handshakes"),
     NESTED(listener, requests, WR_KIND_MAP, requests_map, 0, "limits on requests in flight"),
-    NESTED(listener, http2, WR_KIND_MAP, listener_http2_map, 0, "limits and budgets of HTTP/2"),
+    NESTED(listener, http2, WR_KIND_MAP, wr_schema_listener_http2, 0,
+           "limits and budgets of HTTP/2"),
     NESTED(listener, timeouts, WR_KIND_MAP, wr_schema_timeouts, 0, "over defaults"),
     NESTED(listener, limits, WR_KIND_MAP, wr_schema_limits, 0, "over defaults"),
     NESTED(listener, forwarded, WR_KIND_MAP, forwarded_map, 0, "trust in forwarding fields"),
@@ -346,15 +226,6 @@ static const struct wr_schema_field cluster_tls_fields[] = {
 };
 static const struct wr_schema_map cluster_tls_map = MAP_OF(cluster_tls, "tls", NULL, true);
 
-static const struct wr_schema_field cluster_http2_fields[] = {
-    HTTP2_KEYS(cluster_http2, "100"),
-    DURATION(cluster_http2, ping_interval, "15s", WR_MSEC, "silence before a PING"),
-    DURATION(cluster_http2, ping_timeout, "5s", WR_MSEC, "for its answer"),
-    NESTED(cluster_http2, budgets, WR_KIND_MAP, upstream_budgets_map, 0,
-           "of what costs and brings nothing; beyond it the connection ends"),
-};
-static const struct wr_schema_map cluster_http2_map = MAP_OF(cluster_http2, "http2", NULL, false);
-
 static const struct wr_schema_field cluster_timeouts_fields[] = {
     DURATION(cluster_timeouts, connect, "2s", WR_MSEC, "TCP and TLS together"),
     DURATION(cluster_timeouts, response, "60s", WR_MSEC, "request sent to response head"),
@@ -369,6 +240,8 @@ static const struct wr_schema_map cluster_timeouts_map =
 static const struct wr_schema_field pool_fields[] = {
     NUMBER(pool, max_connections, WR_KIND_COUNT, "512", WR_SCHEMA_INFINITY, 1, UINT32_MAX - 1,
            "of a worker"),
+    NUMBER(pool, max_connections_per_endpoint, WR_KIND_COUNT, "infinity", WR_SCHEMA_INFINITY, 1,
+           UINT32_MAX - 1, "of a worker, to one endpoint"),
     NUMBER(pool, max_idle, WR_KIND_COUNT, "128", WR_SCHEMA_INFINITY, 0, UINT32_MAX - 1,
            "of a worker; the least recently used go"),
     NUMBER(pool, max_pending, WR_KIND_COUNT, "1024", WR_SCHEMA_INFINITY, 0, UINT32_MAX - 1,
@@ -392,7 +265,7 @@ static const struct wr_schema_field cluster_fields[] = {
     WORDS(cluster, policy, WR_KIND_ENUM, policy_words, "round_robin", "how one is picked"),
     WORDS(cluster, protocol, WR_KIND_ENUM, protocol_words, "auto",
           "spoken to endpoints; auto: by ALPN, http1 without TLS"),
-    NESTED(cluster, http2, WR_KIND_MAP, cluster_http2_map, 0, "of its connections"),
+    NESTED(cluster, http2, WR_KIND_MAP, wr_schema_cluster_http2, 0, "of its connections"),
     NESTED(cluster, tls, WR_KIND_MAP, cluster_tls_map, 0, "off when left out"),
     NESTED(cluster, timeouts, WR_KIND_MAP, cluster_timeouts_map, 0, "of connections"),
     NESTED(cluster, pool, WR_KIND_MAP, pool_map, 0, "keep-alive connections"),

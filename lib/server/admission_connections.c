@@ -145,11 +145,15 @@ WR_SAY(dropped)
 
 WR_SAY(rests)
 {
+    bool shut = view->options->overflow == WR_OVERFLOW_RESET;
     (void)fprintf(out,
                   "While handshakes wait, no more is taken from the queue than can be refused in "
                   "admission.refusal_share (%u %%) of the time: that is what protects those that "
-                  "are served.",
-                  view->options->refusal_share);
+                  "are served.%s",
+                  view->options->refusal_share,
+                  shut ? " Beyond it the socket is shut for moments, and the kernel resets who "
+                         "comes then, in no count of weir's (admission.overflow: reset)."
+                       : "");
 }
 
 WR_SAY_TEXT(bursts, "A higher backlog takes up bursts, not a load that is too high for long.")

@@ -39,12 +39,21 @@ static void serve_with(struct wr_upstream_connection *connection,
 
 /* ---- making connections ---- */
 
-static bool is_welcome(const struct wr_endpoint *endpoint, uint64_t now)
+static bool is_full(const struct wr_cluster *cluster, const struct wr_endpoint *endpoint)
 {
-    return endpoint->avoid_until <= now && endpoint->barred == 0;
+    uint32_t most = cluster->options->max_connections_per_endpoint;
+    return most > 0 && endpoint->live >= most;
 }
 
-/* Round robin; those that lately failed, or allow nothing for now, only when all have or do. */
+static bool is_welcome(const struct wr_cluster *cluster, const struct wr_endpoint *endpoint,
+                       uint64_t now)
+{
+    return endpoint->avoid_until <= now && endpoint->barred == 0 &&
+           (!is_full(cluster, endpoint) || !wr_list_empty(&endpoint->ready));
+}
+
+/* Round robin; those that lately failed, allow nothing for now, or have all connections they may have and none to spare, only when all
+ * have or do. */
 static struct wr_endpoint *next_endpoint(struct wr_cluster *cluster)
 {
     size_t count = cluster->options->endpoint_count;
@@ -54,7 +63,7 @@ static struct wr_endpoint *next_endpoint(struct wr_cluster *cluster)
     size_t chosen = first;
     for (size_t i = 0; i < count; i++) {
         size_t at = (first + i) % count;
-        if (is_welcome(&cluster->endpoints[at], now)) {
+        if (is_welcome(cluster, &cluster->endpoints[at], now)) {
             chosen = at;
             break;
         }
@@ -85,13 +94,15 @@ static bool connect_for(struct wr_cluster *cluster, struct wr_upstream_request *
                         struct wr_endpoint *endpoint)
 {
     struct wr_upstream_connection *connection = wr_queue_find(cluster, endpoint, request->fresh);
-    if (connection == NULL && !has_slot(cluster))
+    if (connection == NULL && (!has_slot(cluster) || is_full(cluster, endpoint)))
         connection = wr_queue_find(cluster, NULL, false);
     if (connection != NULL) {
         wr_queue_pair(connection, request);
         return true;
     }
-    if (endpoint->barred > 0 || (!has_slot(cluster) && !wr_pool_evict(cluster)))
+    if (endpoint->barred > 0 ||
+        (is_full(cluster, endpoint) && !wr_pool_evict_at(cluster, endpoint)) ||
+        (!has_slot(cluster) && !wr_pool_evict(cluster)))
         return false;
 
     enum wr_err err = wr_upstream_connection_new(cluster, endpoint, &connection);
@@ -113,7 +124,7 @@ static struct wr_upstream_connection *find_for(struct wr_cluster *cluster,
                                                const struct wr_upstream_request *request,
                                                const struct wr_endpoint *endpoint)
 {
-    bool full = !has_slot(cluster);
+    bool full = !has_slot(cluster) || (endpoint != NULL && is_full(cluster, endpoint));
     if (request->fresh && !full)
         return NULL;
     struct wr_upstream_connection *connection = wr_pool_find(cluster, endpoint, request->fresh);

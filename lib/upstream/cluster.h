@@ -36,7 +36,8 @@ struct wr_cluster_options {
     uint64_t connect_timeout;  /* microseconds, TCP and TLS together */
     uint64_t response_timeout; /* request sent to response head */
     uint64_t keep_alive_timeout;
-    uint64_t hibernate_after; /* idle in the pool, until memory is given back */
+    uint64_t hibernate_after;              /* idle in the pool, until memory is given back */
+    uint32_t max_connections_per_endpoint; /* UINT32_MAX: none; 0: as that */
     uint64_t max_connection_age;
     uint32_t max_connections; /* a worker */
     uint32_t max_idle;        /* a worker; the least recently used goes first */

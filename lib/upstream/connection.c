@@ -89,7 +89,7 @@ static uint64_t idle_length(const struct wr_upstream_connection *connection)
 {
     const struct wr_cluster_options *options = connection->cluster->options;
     uint64_t now = wr_loop_now(connection->cluster->loop);
-    uint64_t oldest = wr_time_add(connection->established, options->max_connection_age);
+    uint64_t oldest = wr_pool_retirement(connection);
     uint64_t age_left = oldest == WR_NEVER ? WR_NEVER : oldest > now ? oldest - now : 0;
     return options->keep_alive_timeout < age_left ? options->keep_alive_timeout : age_left;
 }
@@ -142,6 +142,12 @@ static _Atomic uint64_t *gauge_of(struct wr_cluster *cluster, enum wr_upstream_s
     }
 }
 
+/* Counts towards limits. */
+static bool is_live(enum wr_upstream_state state)
+{
+    return state != WR_UPSTREAM_CLOSING;
+}
+
 static void leave_state(struct wr_upstream_connection *connection)
 {
     struct wr_cluster *cluster = connection->cluster;
@@ -151,6 +157,7 @@ static void leave_state(struct wr_upstream_connection *connection)
     wr_list_remove(&connection->link);
     wr_upstream_connection_withdraw(connection);
     cluster->counts[connection->state]--;
+    connection->endpoint->live -= is_live(connection->state);
     _Atomic uint64_t *gauge = gauge_of(cluster, connection->state);
     if (gauge != NULL)
         wr_metric_dec(gauge);
@@ -216,6 +223,7 @@ void wr_upstream_connection_set_state(struct wr_upstream_connection *connection,
     if (state == WR_UPSTREAM_IDLE || state == WR_UPSTREAM_ACTIVE)
         offer(connection);
     cluster->counts[state]++;
+    connection->endpoint->live += is_live(state);
     _Atomic uint64_t *gauge = gauge_of(cluster, state);
     if (gauge != NULL)
         wr_metric_inc(gauge);

@@ -17,6 +17,7 @@ struct wr_endpoint {
     struct wr_list ready;        /* connections that take one more exchange */
     struct wr_log_site log_site; /* one's failures do not hide another's */
     uint64_t avoid_until; /* a connection could not be made: others are preferred until then */
+    uint32_t live;        /* connections to it: being made, idle, active */
     unsigned barred;      /* of its connections: no other is made to it then */
     unsigned carries; /* exchanges at once, as a connection to it was last told; 0: not yet known */
 };

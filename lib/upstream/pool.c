@@ -47,13 +47,22 @@ struct wr_upstream_connection *wr_pool_find(struct wr_cluster *cluster,
     return NULL;
 }
 
+uint64_t wr_pool_retirement(const struct wr_upstream_connection *connection)
+{
+    uint64_t age = connection->cluster->options->max_connection_age;
+    if (age == WR_NEVER)
+        return WR_NEVER;
+    uint64_t mixed =
+        (connection->established ^ (uint64_t)(uintptr_t)connection) * UINT64_C(0x9e3779b97f4a7c15);
+    return wr_time_add(connection->established, age - (age / 10 * (mixed >> 48) >> 16));
+}
+
 bool wr_pool_keeps(const struct wr_upstream_connection *connection)
 {
     const struct wr_cluster *cluster = connection->cluster;
-    uint64_t oldest = wr_time_add(connection->established, cluster->options->max_connection_age);
     return !cluster->draining &&
            connection->served < cluster->options->max_requests_per_connection &&
-           wr_loop_now(cluster->loop) < oldest;
+           wr_loop_now(cluster->loop) < wr_pool_retirement(connection);
 }
 
 bool wr_pool_evict(struct wr_cluster *cluster)
@@ -63,6 +72,20 @@ bool wr_pool_evict(struct wr_cluster *cluster)
         return false;
     wr_upstream_connection_end(WR_CONTAINER_OF(idle->next, struct wr_upstream_connection, link));
     return true;
+}
+
+bool wr_pool_evict_at(struct wr_cluster *cluster, const struct wr_endpoint *endpoint)
+{
+    const struct wr_list *idle = &cluster->connections[WR_UPSTREAM_IDLE];
+    for (struct wr_list *link = idle->next; link != idle; link = link->next) {
+        struct wr_upstream_connection *connection =
+            WR_CONTAINER_OF(link, struct wr_upstream_connection, link);
+        if (connection->endpoint == endpoint) {
+            wr_upstream_connection_end(connection);
+            return true;
+        }
+    }
+    return false;
 }
 
 void wr_pool_trim(struct wr_cluster *cluster)

@@ -15,6 +15,11 @@ bool wr_pool_keeps(const struct wr_upstream_connection *connection);
 /* Ends the longest idle ones beyond max_idle. */
 void wr_pool_trim(struct wr_cluster *cluster);
 /* Ends the one idle longest, if there is one. */
+/* When CONNECTION is too old for another exchange: max_connection_age, or up to a tenth sooner, so that connections made together do
+ * not all go together. */
+uint64_t wr_pool_retirement(const struct wr_upstream_connection *connection);
+/* The same of those to ENDPOINT. */
+bool wr_pool_evict_at(struct wr_cluster *cluster, const struct wr_endpoint *endpoint);
 bool wr_pool_evict(struct wr_cluster *cluster);
 /* Ends all. */
 void wr_pool_clear(struct wr_cluster *cluster);

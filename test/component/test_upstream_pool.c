@@ -1,79 +1,5 @@
-/* Connections of a cluster: reuse, limits, the queue, age, balance. */
-#include "support/proxy_rig.h"
-
-#include <stdio.h>
-#include <string.h>
-
-static struct proxy_rig *rig;
-static struct px_upstream *upstream;
-static struct px_peer *clients[8];
-
-static uint64_t idle(void)
-{
-    return wr_metric_get(&rig->cluster_metrics->upstream_idle);
-}
-
-static uint64_t active(void)
-{
-    return wr_metric_get(&rig->cluster_metrics->upstream_active);
-}
-
-static uint64_t pending(void)
-{
-    return wr_metric_get(&rig->cluster_metrics->upstream_pending);
-}
-
-/* Client I asks for "/I". */
-static void ask(size_t i)
-{
-    char text[64];
-    snprintf(text, sizeof(text), "GET /%zu HTTP/1.1\r\nHost: a\r\n\r\n", i);
-    if (clients[i] == NULL)
-        clients[i] = px_client(rig, "");
-    px_forget(clients[i]);
-    px_say(clients[i], text);
-}
-
-static void expect_asked(struct px_peer *peer, size_t i)
-{
-    char text[64];
-    snprintf(text, sizeof(text), "GET /%zu ", i);
-    px_hear(peer, text);
-    px_hear(peer, "\r\n\r\n");
-    px_forget(peer);
-}
-
-static void answer(struct px_peer *peer, size_t i)
-{
-    px_say(peer, PX_OK);
-    px_hear(clients[i], "200 OK");
-}
-
-static void start(void)
-{
-    upstream = px_upstream(rig);
-    px_start(rig);
-}
-
-/* COUNT connections at once, then all idle, client I on connection I. */
-static void fill_pool(size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        ask(i);
-        expect_asked(px_accepted(upstream, i), i);
-    }
-    for (size_t i = 0; i < count; i++)
-        answer(upstream->peers[i], i);
-    px_settle(rig);
-}
-
-static unsigned ended_peers(void)
-{
-    unsigned ended = 0;
-    for (size_t i = 0; i < upstream->count; i++)
-        ended += upstream->peers[i]->ended ? 1u : 0u;
-    return ended;
-}
+/* Connections of a cluster: reuse, limits, the queue, age. */
+#include "support/pool_asks.h"
 
 /* ---- reuse ---- */
 
@@ -167,12 +93,27 @@ Test(upstream_pool, a_connection_that_is_too_old_is_not_kept)
     px_pass(rig, 20 * WR_SEC);
     ask(0);
     expect_asked(upstream->peers[0], 0);
-    px_pass(rig, 25 * WR_SEC);
+    px_pass(rig, 24 * WR_SEC);
     answer(upstream->peers[0], 0);
     px_settle(rig);
     cr_assert_eq(idle(), 1);
-    px_pass(rig, 6 * WR_SEC);
+    px_pass(rig, 7 * WR_SEC);
     PX_UNTIL(rig, ended_peers() == 1);
+    px_end(rig);
+}
+
+/* Spread over the last tenth of their time. */
+Test(upstream_pool, connections_made_together_need_not_all_go_together)
+{
+    rig = px_new();
+    rig->cluster_options.max_connection_age = 20 * WR_SEC;
+    start();
+    fill_pool(8);
+    px_pass(rig, 17 * WR_SEC);
+    cr_assert_eq(ended_peers(), 0);
+    cr_assert_eq(idle(), 8);
+    px_pass(rig, 4 * WR_SEC);
+    PX_UNTIL(rig, ended_peers() == 8);
     px_end(rig);
 }
 
@@ -414,37 +355,6 @@ Test(upstream_pool, a_connection_being_made_for_nobody_serves_who_comes_next)
     answer(upstream->peers[0], 1);
     px_settle(rig);
     cr_assert_eq(upstream->count, 1);
-    px_end(rig);
-}
-
-/* ---- balance ---- */
-
-Test(upstream_pool, endpoints_take_turns)
-{
-    rig = px_new();
-    struct px_upstream *other = px_upstream(rig);
-    start();
-    struct px_peer *client = px_client(rig, "");
-    for (unsigned i = 0; i < 3; i++) {
-        px_exchange(client, other, 0);
-        px_exchange(client, upstream, 0);
-    }
-    cr_assert_eq(other->count, 1);
-    cr_assert_eq(upstream->count, 1);
-    px_end(rig);
-}
-
-Test(upstream_pool, at_the_limit_an_idle_connection_to_any_endpoint_serves)
-{
-    rig = px_new();
-    rig->cluster_options.max_connections = 1;
-    struct px_upstream *other = px_upstream(rig);
-    start();
-    struct px_peer *client = px_client(rig, "");
-    px_exchange(client, other, 0);
-    px_exchange(client, other, 0);
-    px_exchange(client, other, 0);
-    cr_assert_eq(upstream->count, 0);
     px_end(rig);
 }
 

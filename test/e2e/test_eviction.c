@@ -5,7 +5,7 @@
 #include "support/peer.h"
 #include "support/weir.h"
 
-#define COUNT 20
+#define COUNT 4
 #define WAIT_MS (30000 * weir_slowness())
 #define GOAWAY 7
 #define FRAME_HEAD 9

@@ -347,4 +347,7 @@ Test(words, kernel)
     expect_says("accept_queue", "", "takes up bursts");
     refuse(WR_REFUSAL_TOO_MANY_HANDSHAKES, WR_CAUSE_DELAY, 1);
     expect_says("accept_queue", "", "admission.refusal_share (5 %)");
+    expect_silence("accept_queue", "", "admission.overflow");
+    options.overflow = WR_OVERFLOW_RESET;
+    expect_says("accept_queue", "", "the kernel resets who comes then");
 }
