@@ -134,6 +134,19 @@ static bool stays_idle(enum wr_connection_state from, enum wr_connection_state t
            (from == WR_CONNECTION_HIBERNATED && to == WR_CONNECTION_IDLE);
 }
 
+/* Lists of those that are idle have in front who has been so for longest: one that is woken, or sleeps again after that, has not
+ * begun anew. */
+static void place(struct wr_connection *connection, bool goes_on)
+{
+    struct wr_list *list = &connection->downstream->lists[connection->state];
+    if (goes_on && !wr_list_empty(list) &&
+        WR_CONTAINER_OF(list->prev, struct wr_connection, link)->serving.idle_since >
+            connection->serving.idle_since)
+        wr_list_push_front(list, &connection->link);
+    else
+        wr_list_push_back(list, &connection->link);
+}
+
 void wr_connection_set_state(struct wr_connection *connection, enum wr_connection_state state)
 {
     struct wr_downstream *downstream = connection->downstream;
@@ -143,10 +156,7 @@ void wr_connection_set_state(struct wr_connection *connection, enum wr_connectio
     connection->state = state;
     count(connection, true);
     wr_list_remove(&connection->link);
-    if (goes_on && state == WR_CONNECTION_IDLE) /* for longer than those that have not hibernated */
-        wr_list_push_front(&downstream->lists[state], &connection->link);
-    else
-        wr_list_push_back(&downstream->lists[state], &connection->link);
+    place(connection, goes_on);
     if (!goes_on)
         connection->phase_ends = phase_end(connection);
     if (state == WR_CONNECTION_IDLE && !goes_on)

@@ -13,7 +13,15 @@ static bool is_idle_for_long(const struct wr_connection *connection, uint64_t no
     return after != WR_NEVER && wr_time_since(connection->serving.idle_since, now) >= after;
 }
 
-/* Its last response has not left yet, and would be cut off: it begins to be idle only now, and is looked at again after that time. */
+/* Nothing of it would be lost: its last response has left, and its next request has not come, not even as far as the kernel. */
+static bool can_go(struct wr_connection *connection)
+{
+    return wr_transport_output(connection->transport) == 0 &&
+           wr_transport_is_quiet(connection->transport) &&
+           wr_socket_is_quiet(wr_transport_fd(connection->transport));
+}
+
+/* One that can't go begins to be idle only now, and is looked at again after that time. */
 static void begin_anew(struct wr_connection *connection, uint64_t now)
 {
     connection->serving.idle_since = now;
@@ -31,7 +39,7 @@ static struct wr_connection *longest_idle(struct wr_downstream *downstream)
                 WR_CONTAINER_OF(list->next, struct wr_connection, link);
             if (!is_idle_for_long(connection, now))
                 break;
-            if (wr_transport_output(connection->transport) == 0)
+            if (can_go(connection))
                 return connection;
             if (connection->serving.idle_since == now)
                 break; /* it has been looked at in this turn */

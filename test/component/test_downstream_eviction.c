@@ -167,6 +167,27 @@ Test(eviction, for_want_of_descriptors)
     world_check_account(world);
 }
 
+/* The request is in the socket, and no event has told it yet. */
+Test(eviction, nobody_goes_whose_request_has_come_unseen)
+{
+    static const char request[] = REQUEST;
+    world_end(world);
+    begin(false);
+    world_start(world);
+    struct client *client = world_connect_bare(world);
+    world_settle(world);
+    cr_assert_eq(wr_metric_get(&metrics->connections_idle), 1);
+    world_pass(world, 2 * WR_SEC);
+    cr_assert_eq(send(client->fd, request, sizeof(request) - 1, 0), sizeof(request) - 1);
+    cr_assert_eq(wr_downstream_evict(world->downstream, 1), 0);
+    world_settle(world);
+    client_look(client);
+    cr_assert_not(client->ended || client->broken);
+    cr_assert_not_null(strstr(client->text, "HTTP/1.1 200 OK"), "%s", client->text);
+    world_pass(world, 2 * WR_SEC);
+    cr_assert_eq(wr_downstream_evict(world->downstream, 1), 1);
+}
+
 Test(eviction, for_want_of_memory_a_part_of_them)
 {
     struct client *clients[LIMIT];
