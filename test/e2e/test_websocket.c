@@ -6,15 +6,15 @@
 #include "support/weir.h"
 
 #define ROUTES "routes: [{match: {path: /h1}, cluster: h1}, {match: {path: /h2}, cluster: h2}]"
-#define CONFIG                                                                       \
-    "workers: 1\nadmin: 127.0.0.1:0\naccess_log: {to: access.log}\n"                 \
-    "listeners:\n"                                                                   \
-    "  - {name: plain, bind: 127.0.0.1:0, " ROUTES "}\n"                             \
-    "  - {name: tls, bind: 127.0.0.1:0, " ROUTES ",\n"                               \
-    "     admission: {max_handshake_delay: infinity, max_share_per_source: 100%},\n" \
-    "     tls: {certificates: [{chain: cert.pem, key: key.pem}]}}\n"                 \
-    "clusters:\n"                                                                    \
-    "  - {name: h1, endpoints: [\"unix:h1.sock\"]}\n"                                \
+#define CONFIG                                                       \
+    "workers: 1\nadmin: 127.0.0.1:0\naccess_log: {to: access.log}\n" \
+    "listeners:\n"                                                   \
+    "  - {name: plain, bind: 127.0.0.1:0, " ROUTES "}\n"             \
+    "  - {name: tls, bind: 127.0.0.1:0, " ROUTES ",\n"               \
+    "     admission: {max_handshake_delay: infinity},\n"             \
+    "     tls: {certificates: [{chain: cert.pem, key: key.pem}]}}\n" \
+    "clusters:\n"                                                    \
+    "  - {name: h1, endpoints: [\"unix:h1.sock\"]}\n"                \
     "  - {name: h2, endpoints: [\"unix:h2.sock\"], protocol: http2}\n"
 
 /* WHAT in all pairings of the client's and the server's versions, by listener SECURITY. Nothing is left afterwards. */
